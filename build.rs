@@ -1,4 +1,4 @@
-//! Tells the program from which commit it is built, and when: `src/version.rs` reads the variables
+//! Tells the program from which commit it is built, and when: `src/observe/version.rs` reads the variables
 //! that this script sets for the compiler.
 //!
 //! - `BUILD_COMMIT`: the variable `BERTH_BUILD_COMMIT` of the environment if it is set, else the

@@ -4,18 +4,20 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
+use berth::cli::doctor::checks::{self, Finding};
+use berth::cli::health::{self, Question, Reach};
 use berth::cli::{
     self, CheckOptions, Command, CompareOptions, ConfigCommand, DbCommand, FindingFormat,
     HealOptions, HealthOptions, ImportOptions, Invocation, Origin, PolicyCommand,
     ServerAuditOptions, ShadowOptions, Source, Stopped, WatchOptions, with_origins,
 };
 use berth::config::{self, LogOptions};
-use berth::doctor::{self, Finding};
-use berth::health::{self, Question, Reach};
-use berth::import::{self, Overrides, Sources};
-use berth::serve::{self, Database, Failure, Parts};
+use berth::moving::config_import::{self, Overrides, Sources};
+use berth::observe::printable;
+use berth::observe::telemetry;
+use berth::server::serve::{self, Database, Failure, Parts};
+use berth::server::stop;
 use berth::store::{condition, schema};
-use berth::{printable, stop, telemetry};
 
 /// Many threads make and drop small things, often on another thread than the one that made them.
 #[global_allocator]
@@ -75,11 +77,11 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Config(ConfigCommand::Check(options)) => check(&options, &sources),
         Command::Doctor(options) => {
             let config = &options.config;
-            examine(&config.logs, options.format, doctor::doctor(config, &sources))
+            examine(&config.logs, options.format, checks::doctor(config, &sources))
         }
         Command::UpgradeCheck(options) => {
             let config = &options.config;
-            examine(&config.logs, options.format, doctor::upgrade_check(config, &sources))
+            examine(&config.logs, options.format, checks::upgrade_check(config, &sources))
         }
         Command::Config(ConfigCommand::Sample) => Ok(printed(&cli::sample())),
         Command::Policy(command) => policy(&command),
@@ -276,7 +278,7 @@ fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure
     if !options.online {
         return Ok(ExitCode::SUCCESS);
     }
-    examine(&config.logs, FindingFormat::Text, doctor::doctor(config, sources))
+    examine(&config.logs, FindingFormat::Text, checks::doctor(config, sources))
 }
 
 /// Which database a command is about to talk to, in words with the option that says so; `None` if it
@@ -326,7 +328,7 @@ fn database(invocation: &Invocation) -> Option<Result<String, String>> {
 fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
     let (passes, text) = match command {
         PolicyCommand::List(options) => (true, cli::policy_list(options).map_err(Failure)?),
-        PolicyCommand::Sample => (true, berth::policy::sample()),
+        PolicyCommand::Sample => (true, berth::auth::policy::sample()),
         PolicyCommand::Check(options) => {
             match wait_for(cli::policy_check(options))? {
                 Ok(verdict) => verdict,
@@ -344,13 +346,13 @@ fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
 
 fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
     if options.table {
-        out(import::table::markdown().trim_end());
+        out(config_import::table::markdown().trim_end());
         return Ok(ExitCode::SUCCESS);
     }
     let sources = Sources::read(&options.files, &options.config_dir)
         .map_err(|why| Failure(why.to_string()))?;
     let overrides = Overrides { database_url: options.database_url.clone() };
-    let outcome = import::import(&sources, &overrides);
+    let outcome = config_import::import(&sources, &overrides);
     let diagnostics = outcome.as_ref().map_or_else(|it| it, |imported| &imported.diagnostics);
     for diagnostic in diagnostics {
         say(std::io::stderr(), &format!("berth: {diagnostic}"));
@@ -359,7 +361,7 @@ fn import(options: &ImportOptions) -> Result<ExitCode, Failure> {
         return Err(Failure("nothing was written because of the errors above".to_owned()));
     };
     match &options.output {
-        Some(path) => import::output::write(path, &imported.toml, options.force)
+        Some(path) => config_import::output::write(path, &imported.toml, options.force)
             .map_err(|why| Failure(format!("{}: {why}", path.display())))?,
         None => out(imported.toml.trim_end()),
     }

@@ -12,7 +12,7 @@ const FILE_LINES_MAX: usize = 500;
 const EMPTY_NAMES: [&str; 8] =
     ["utils", "util", "common", "helpers", "misc", "lib", "manager", "base"];
 
-/// A layer: what it may use of this crate, and which words its code must not contain.
+/// A room of `src`: the rooms that it may use, and words that its code must not contain.
 struct Layer {
     folder: &'static str,
     may_use: &'static [&'static str],
@@ -20,11 +20,6 @@ struct Layer {
 }
 
 const LAYERS: [Layer; 17] = [
-    Layer {
-        folder: "import",
-        may_use: &["import"],
-        never: &["async ", "serde", "sqlx::", "axum", "hyper", "tokio", "SystemTime", "Instant"],
-    },
     Layer {
         folder: "model",
         may_use: &["model"],
@@ -48,108 +43,80 @@ const LAYERS: [Layer; 17] = [
     Layer {
         folder: "planner",
         may_use: &["model", "world", "search", "solver", "planner"],
-        // What a plan was asked for is JSON, and is stored as JSON.
+        // The request of a plan is JSON, and is stored as JSON.
         never: &["async ", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {
+        folder: "observe",
+        may_use: &["config", "http_client", "model", "observe"],
+        never: &["sqlx", "PgConnection"],
+    },
+    Layer { folder: "fairness", may_use: &["auth", "fairness"], never: &["sqlx", "axum", "hyper"] },
+    Layer { folder: "http_client", may_use: &["http_client"], never: &["sqlx"] },
+    Layer {
+        folder: "auth",
+        may_use: &["fairness", "http_client", "observe", "auth"],
+        never: &["sqlx", "axum", "hyper"],
+    },
+    Layer {
         folder: "store",
-        may_use: &[
-            "metrics",
-            "model",
-            "world",
-            "solver",
-            "planner",
-            "request_context",
-            "spans",
-            "store",
-        ],
+        may_use: &["observe", "model", "world", "solver", "planner", "store"],
         never: &["axum", "hyper", "serde", "Microversion", "microversion::"],
     },
     Layer {
-        folder: "planning",
-        may_use: &[
-            "metrics", "model", "world", "planner", "spans", "store", "turns", "watch", "planning",
-        ],
-        never: &["axum", "hyper", "StatusCode", "sqlx", "PgConnection"],
-    },
-    Layer {
         folder: "audit",
-        may_use: &["line_queue", "model", "policy", "printable", "store", "audit"],
+        may_use: &["auth", "model", "observe", "store", "audit"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
-        folder: "server_audit",
-        may_use: &["placement_client", "printable", "transfer", "server_audit"],
-        never: &["axum", "hyper::"],
-    },
-    Layer { folder: "policy", may_use: &["policy"], never: &["sqlx", "axum", "hyper"] },
-    Layer {
-        folder: "keystone",
-        may_use: &[
-            "http_client",
-            "policy",
-            "request_context",
-            "spans",
-            "trace_context",
-            "turns",
-            "keystone",
-        ],
-        never: &["sqlx", "axum", "hyper"],
-    },
-    Layer { folder: "http_client", may_use: &["http_client"], never: &["sqlx"] },
-    Layer {
-        folder: "placement_client",
-        may_use: &["http_client", "keystone", "placement_client", "printable"],
-        never: &["sqlx", "axum", "hyper"],
-    },
-    Layer {
-        folder: "compare",
-        may_use: &["placement_client", "printable", "progress", "compare"],
-        never: &["sqlx", "axum", "hyper"],
-    },
-    Layer {
-        folder: "shadow",
-        may_use: &[
-            "compare",
-            "descriptors",
-            "http",
-            "http_client",
-            "line_queue",
-            "metrics",
-            "printable",
-            "shadow",
-            "stop",
-            "systemd",
-            "telemetry",
-            "version",
-        ],
-        never: &["sqlx", "PgConnection"],
+        folder: "planning",
+        may_use: &["fairness", "model", "observe", "planner", "store", "world", "planning"],
+        never: &["axum", "hyper", "StatusCode", "sqlx", "PgConnection"],
     },
     Layer {
         folder: "http",
         may_use: &[
-            "model",
-            "world",
-            "search",
-            "solver",
-            "planner",
-            "store",
-            "operator_api",
-            "planning",
-            "turns",
-            "watch",
-            "policy",
-            "keystone",
-            "log_settings",
-            "request_context",
-            "spans",
-            "trace_context",
-            "metrics",
-            "audit",
-            "printable",
-            "http",
+            "audit", "auth", "fairness", "model", "observe", "planner", "planning", "search",
+            "solver", "store", "world", "http",
         ],
         never: &["sqlx", "PgConnection"],
+    },
+    Layer {
+        folder: "config",
+        may_use: &[
+            "audit", "auth", "http", "model", "observe", "planner", "search", "store", "config",
+        ],
+        never: &["axum", "hyper"],
+    },
+    Layer {
+        folder: "server",
+        may_use: &[
+            "audit", "auth", "cli", "config", "http", "observe", "search", "store", "server",
+        ],
+        never: &[],
+    },
+    Layer {
+        folder: "moving",
+        may_use: &["auth", "http", "http_client", "model", "observe", "server", "store", "moving"],
+        never: &[],
+    },
+    Layer {
+        folder: "cli",
+        may_use: &[
+            "audit",
+            "auth",
+            "config",
+            "http",
+            "http_client",
+            "model",
+            "moving",
+            "observe",
+            "planner",
+            "server",
+            "store",
+            "cli",
+        ],
+        never: &[],
     },
 ];
 
@@ -176,15 +143,6 @@ impl Source {
     }
 }
 
-/// A module of `src` with all that is within it: `src/name.rs` and what stands in `src/name/`.
-fn module(name: &str) -> Vec<Source> {
-    let path = Path::new("src").join(name).with_extension("rs");
-    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(&path)).unwrap();
-    let mut found = sources(&format!("src/{name}"));
-    found.push(Source { path, text });
-    found
-}
-
 fn sources(folder: &str) -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
@@ -208,11 +166,21 @@ fn assert_none(faults: &[String]) {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+/// `ls src` shows the rooms, and nothing else.
+#[test]
+fn every_folder_is_a_room() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let entries = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().file_name());
+    let found: BTreeSet<String> = entries.map(|name| name.to_string_lossy().into_owned()).collect();
+    let rooms = LAYERS.iter().map(|layer| layer.folder).chain(["lib.rs", "main.rs"]);
+    assert_eq!(found, rooms.map(str::to_owned).collect());
+}
+
 #[test]
 fn a_layer_knows_only_those_below_it() {
     let mut faults = Vec::new();
     for layer in LAYERS {
-        for source in module(layer.folder) {
+        for source in sources(&format!("src/{}", layer.folder)) {
             if source.is_test() {
                 continue;
             }
@@ -235,26 +203,26 @@ fn a_layer_knows_only_those_below_it() {
 
 /// Folders whose modules must not import each other in circles.
 const ONE_WAY: [&str; 10] = [
-    "compare",
-    "import",
-    "keystone",
-    "placement_client",
+    "auth/keystone",
+    "auth/policy",
+    "moving/compare",
+    "moving/config_import",
+    "moving/placement_client",
+    "moving/server_audit",
+    "moving/shadow",
     "planner",
-    "policy",
     "search",
-    "server_audit",
-    "shadow",
     "solver",
 ];
 
-/// A module of a folder: the names that lead to it from there, none for the file beside the folder.
+/// A module of a folder: the names that lead to it from there, none for the folder's own `mod.rs`.
 type Module = Vec<String>;
 
 #[test]
 fn modules_import_each_other_in_one_direction() {
     let mut faults = Vec::new();
     for folder in ONE_WAY {
-        let sources = module(folder);
+        let sources = sources(&format!("src/{folder}"));
         let sources: Vec<&Source> = sources.iter().filter(|source| !source.is_test()).collect();
         let modules: BTreeSet<Module> = sources.iter().map(|it| module_of(folder, it)).collect();
         let mut imports: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
@@ -286,7 +254,8 @@ fn modules_import_each_other_in_one_direction() {
 fn module_of(folder: &str, source: &Source) -> Module {
     let path = source.path.with_extension("");
     let path = path.strip_prefix(Path::new("src").join(folder)).unwrap();
-    path.iter().map(|name| name.to_string_lossy().into_owned()).collect()
+    let names = path.iter().map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| name != "mod").collect()
 }
 
 /// The modules of its folder that a file names: `super::x`, `self::x`, `crate::folder::x`, and `x::`
@@ -299,6 +268,7 @@ fn imported(
 ) -> BTreeSet<Module> {
     let code: Vec<&str> = source.code().map(|(_, line)| line).collect();
     let tokens = tokens(&code.join("\n"));
+    let folder: Vec<&str> = std::iter::once("crate").chain(folder.split('/')).collect();
     let mut found = BTreeSet::new();
     for (at, token) in tokens.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|before| tokens.get(before));
@@ -317,9 +287,12 @@ fn imported(
             let mut names = path.iter().map(String::as_str).peekable();
             let mut target = module.clone();
             match token.as_str() {
-                "crate" if path.get(1).is_some_and(|name| name == folder) => {
+                "crate"
+                    if path.iter().zip(&folder).filter(|(one, other)| one == *other).count()
+                        == folder.len() =>
+                {
                     target.clear();
-                    names.by_ref().take(2).for_each(drop);
+                    names.by_ref().take(folder.len()).for_each(drop);
                 }
                 "self" => drop(names.next()),
                 "super" => {
@@ -437,11 +410,11 @@ fn only_the_change_module_begins_write_transactions() {
         "src/store/consumers.rs",
         "src/store/epoch.rs",
         "src/store/events/numbering.rs",
-        "src/store/schema.rs",
+        "src/store/schema/mod.rs",
         "src/store/world_rows.rs",
-        "src/transfer.rs",
-        "src/transfer/follow.rs",
-        "src/transfer/from_service.rs",
+        "src/moving/transfer/mod.rs",
+        "src/moving/transfer/follow.rs",
+        "src/moving/transfer/from_service.rs",
     ];
     let mut faults = Vec::new();
     for source in sources("src") {
@@ -458,7 +431,7 @@ fn only_the_change_module_begins_write_transactions() {
 /// What is done about connections that the other side has closed is said once, for every client.
 #[test]
 fn clients_of_http_are_made_where_the_rule_for_their_connections_is() {
-    let allowed = ["src/http_client.rs", "src/shadow/service.rs"];
+    let allowed = ["src/http_client/mod.rs", "src/moving/shadow/service.rs"];
     let mut faults = Vec::new();
     for source in sources("src").iter().filter(|source| !source.is_test()) {
         let makes = source.code().any(|(_, line)| line.contains("Client::builder("));
@@ -564,34 +537,38 @@ fn every_capability_has_its_test() {
 /// A default must not stand for what cannot be missing: that is a `Bug`, or `Inconsistent` when rows
 /// contradict each other (src/model/bug.rs, src/store/error.rs).
 const DEFAULTS: [(&str, usize, &str); 21] = [
+    ("src/cli/doctor/checks", 5, "what the server does not tell, a list without findings"),
+    ("src/cli/health.rs", 1, "an answer without a line"),
     (
         "src/cli",
         9,
         "what the operator left out, a list without lines, what a query or an answer leaves out",
     ),
-    ("src/compare/known", 2, "a target without a query, answers that are no error: no words"),
+    (
+        "src/moving/compare/known",
+        2,
+        "a target without a query, answers that are no error: no words",
+    ),
     ("src/config", 3, "what the operator left out"),
-    ("src/descriptors.rs", 3, "limits that the system does not tell"),
-    ("src/doctor", 5, "what the server does not tell, a list without findings"),
-    ("src/health.rs", 1, "an answer without a line"),
+    ("src/server/descriptors.rs", 3, "limits that the system does not tell"),
     ("src/http/placement", 20, "what the client left out, parts of a text, bounds"),
     ("src/http/planner", 20, "what the client left out, parts of a text, bounds"),
     ("src/http/", 32, "what the client or the proxy left out, parts of a text, bounds"),
-    ("src/import", 18, "what the file left out, parts of a text"),
-    ("src/keystone", 3, "what Keystone left out, parts of a text"),
+    ("src/moving/config_import", 18, "what the file left out, parts of a text"),
+    ("src/auth/keystone", 3, "what Keystone left out, parts of a text"),
     ("src/model", 4, "what nobody has released: nothing"),
     ("src/planner/", 24, "what the client left out, what nobody holds: nothing"),
-    ("src/shadow", 13, "parts of a text, bounds, what was not counted: nothing"),
+    ("src/moving/shadow", 13, "parts of a text, bounds, what was not counted: nothing"),
     ("src/solver/", 64, "sums, greatest and least of nothing, bounds"),
-    ("src/policy", 5, "parts of a text, words of the language"),
+    ("src/auth/policy", 5, "parts of a text, words of the language"),
     (
         "src/search",
         22,
         "sets without members, groups without conditions, sums and minima of nothing, bounds",
     ),
-    ("src/serve.rs", 2, "what the operator left out"),
+    ("src/server/serve/mod.rs", 2, "what the operator left out"),
     ("src/store", 7, "texts that PostgreSQL leaves out, a count beyond 32 bits"),
-    ("src/turns.rs", 3, "a caller without a project, turns that nobody holds"),
+    ("src/fairness/turns.rs", 3, "a caller without a project, turns that nobody holds"),
     ("src/world", 7, "sets without members"),
 ];
 

@@ -8,8 +8,8 @@ use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
 use super::{Outcome, Told};
+use crate::auth::policy::Caller;
 use crate::model::Inventory;
-use crate::policy::Caller;
 use crate::store::effects::{Content, Effect, Kind, State};
 use crate::store::history::Summary;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::line_queue::{LineQueue, Pushed};
+use crate::observe::line_queue::{LineQueue, Pushed};
 
 /// The name of the counter of entries that were dropped.
 pub(super) const DROPPED: &str = "berth_audit_entries_dropped_total";

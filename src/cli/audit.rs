@@ -10,15 +10,15 @@ use time::{Duration, OffsetDateTime};
 
 use super::ServiceOptions;
 use super::times::{age, since};
-use crate::server_audit::classify::{Audit, Rules};
-use crate::server_audit::cloud::Cloud;
-use crate::server_audit::list::Lists;
-use crate::server_audit::placement::Placement;
-use crate::server_audit::plan::Plan;
-use crate::server_audit::report::Report;
-use crate::server_audit::service::Service;
-use crate::server_audit::{guard, nova};
-use crate::transfer::ReferenceUrl;
+use crate::moving::server_audit::classify::{Audit, Rules};
+use crate::moving::server_audit::cloud::Cloud;
+use crate::moving::server_audit::list::Lists;
+use crate::moving::server_audit::placement::Placement;
+use crate::moving::server_audit::plan::Plan;
+use crate::moving::server_audit::report::Report;
+use crate::moving::server_audit::service::Service;
+use crate::moving::server_audit::{guard, nova};
+use crate::moving::transfer::ReferenceUrl;
 
 /// How far the clock of the machine where the servers were listed may be ahead of this one.
 const CLOCK_DIFFERENCE_MAX: Duration = Duration::minutes(1);

@@ -12,8 +12,8 @@ use super::columns::FormatOptions;
 use super::explain::{failure, query_of};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
-use crate::placement_client::{Client, Error, Microversion};
-use crate::serve::Failure;
+use crate::moving::placement_client::{Client, Error, Microversion};
+use crate::server::serve::Failure;
 
 /// The first microversion at which candidates have their allocations by provider.
 const BY_PROVIDER: Microversion = Microversion(12);

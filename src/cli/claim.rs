@@ -17,9 +17,9 @@ use super::confirm::confirmed;
 use super::explain::failure;
 use super::providers::find;
 use super::service::ServiceOptions;
-use crate::placement_client::{Client, Microversion};
-use crate::printable::escaped;
-use crate::serve::Failure;
+use crate::moving::placement_client::{Client, Microversion};
+use crate::observe::printable::escaped;
+use crate::server::serve::Failure;
 
 /// The first microversion that compares the generations of consumers.
 const GENERATIONS: Microversion = Microversion(28);

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::page::{Cell, Page, Tone};
-use crate::operator_api::claim::{ClaimExplanation, ClaimFault, ClaimFaults, ClaimedInventory};
+use crate::http::operator::views::claim::{
+    ClaimExplanation, ClaimFault, ClaimFaults, ClaimedInventory,
+};
 
 /// What would come of a claim, for people.
 pub(super) fn explained(page: &mut Page, it: &ClaimExplanation) {
@@ -205,7 +207,7 @@ mod tests {
     use super::faulty;
     use crate::cli::bars::Colours;
     use crate::cli::page::Page;
-    use crate::operator_api::claim::{ClaimFault, ClaimFaults};
+    use crate::http::operator::views::claim::{ClaimFault, ClaimFaults};
 
     /// What is said of faults.
     fn said(faults: Vec<ClaimFault>) -> String {

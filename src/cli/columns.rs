@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::printable::escaped;
+use crate::observe::printable::escaped;
 
 /// How a list is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

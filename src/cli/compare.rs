@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::service::{LimitOptions, named, secret};
-use crate::compare::answers::Rules;
-use crate::compare::explained::Explained;
-use crate::compare::report::Report;
-use crate::compare::subject::Subject;
-use crate::compare::{self, Options};
+use crate::auth::keystone::Secret;
 use crate::config::LogOptions;
-use crate::keystone::Secret;
-use crate::placement_client::Client;
-use crate::serve::Failure;
+use crate::moving::compare::answers::Rules;
+use crate::moving::compare::explained::Explained;
+use crate::moving::compare::report::Report;
+use crate::moving::compare::subject::Subject;
+use crate::moving::compare::{self, Options};
+use crate::moving::placement_client::Client;
+use crate::server::serve::Failure;
 
 /// What need not be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -13,9 +13,9 @@ use super::claim_faults::explained;
 use super::columns::FormatOptions;
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
-use crate::operator_api::{Closest, Condition, Explanation};
-use crate::placement_client::{Answer, Client, Microversion};
-use crate::serve::Failure;
+use crate::http::operator::views::{Closest, Condition, Explanation};
+use crate::moving::placement_client::{Answer, Client, Microversion};
+use crate::server::serve::Failure;
 
 /// The path of the answer.
 const PATH: &str = "/-/v1/explain";
@@ -161,7 +161,7 @@ pub(super) fn only_berth(answer: &Answer) -> Failure {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "an error is given away")]
-pub(super) fn failure(error: crate::placement_client::Error) -> Failure {
+pub(super) fn failure(error: crate::moving::placement_client::Error) -> Failure {
     Failure(error.to_string())
 }
 
@@ -259,7 +259,7 @@ fn most(it: &Closest) -> String {
 mod tests {
     use super::{most, query_of, text};
     use crate::cli::bars::Colours;
-    use crate::operator_api::{
+    use crate::http::operator::views::{
         Amount, Closest, Condition, Conflict, Explanation, NearMiss, NearMisses,
     };
 

@@ -8,9 +8,9 @@ use super::columns::{FormatOptions, ListFormat};
 use super::explain::{failure, of_berth, query_of};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
-use crate::operator_api::fit::{Drained, Fits, Number, RequestFit};
-use crate::placement_client::Microversion;
-use crate::serve::Failure;
+use crate::http::operator::views::fit::{Drained, Fits, Number, RequestFit};
+use crate::moving::placement_client::Microversion;
+use crate::server::serve::Failure;
 
 /// The path of the answer.
 const PATH: &str = "/-/v1/fit";
@@ -207,7 +207,7 @@ fn short(number: Number) -> String {
 mod tests {
     use super::text;
     use crate::cli::bars::Colours;
-    use crate::operator_api::fit::{
+    use crate::http::operator::views::fit::{
         Drained, Fits, GroupFit, Groups, HostFit, LeftOut, Number, RequestFit,
     };
 

@@ -9,9 +9,9 @@ use super::DbOptions;
 use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
 use crate::config::flavors;
-use crate::opening::settle_schema;
 use crate::planner::flavor::Flavor;
-use crate::serve::{Database, Failure};
+use crate::server::opening::settle_schema;
+use crate::server::serve::{Database, Failure};
 use crate::store::planner::change;
 use crate::store::planner::flavors::{SetFlavor, SetFlavors, UnsetFlavor, list};
 

@@ -8,9 +8,9 @@ use super::explain::{failure, of_berth};
 use super::fit::{asked, words};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
-use crate::operator_api::fragmentation::{Fragment, Fragmentation, RequestFragments};
-use crate::placement_client::Microversion;
-use crate::serve::Failure;
+use crate::http::operator::views::fragmentation::{Fragment, Fragmentation, RequestFragments};
+use crate::moving::placement_client::Microversion;
+use crate::server::serve::Failure;
 
 /// The path of the answer.
 const PATH: &str = "/-/v1/fragmentation";
@@ -141,8 +141,8 @@ fn add(page: &mut Page, it: &RequestFragments) {
 mod tests {
     use super::text;
     use crate::cli::bars::Colours;
-    use crate::operator_api::fit::Number;
-    use crate::operator_api::fragmentation::{
+    use crate::http::operator::views::fit::Number;
+    use crate::http::operator::views::fragmentation::{
         ClassFragment, CommonFragments, Fragment, Fragmentation, HostFragments, RequestFragments,
     };
 

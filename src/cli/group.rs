@@ -8,9 +8,9 @@ use super::DbOptions;
 use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
 use crate::model::{GroupKind, Level};
-use crate::opening::settle_schema;
 use crate::planner::group::{self, StoredGroup};
-use crate::serve::{Database, Failure};
+use crate::server::opening::settle_schema;
+use crate::server::serve::{Database, Failure};
 use crate::store::planner::change;
 use crate::store::planner::groups::{
     AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers, list, show,

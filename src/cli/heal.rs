@@ -9,10 +9,10 @@ use super::ServiceOptions;
 use super::audit::{Stopped, exit};
 use super::confirm::confirmed;
 use super::times::age;
-use crate::printable::escaped;
-use crate::server_audit::heal::{self, Done, Unfit};
-use crate::server_audit::plan::Plan;
-use crate::server_audit::service::Service;
+use crate::moving::server_audit::heal::{self, Done, Unfit};
+use crate::moving::server_audit::plan::Plan;
+use crate::moving::server_audit::service::Service;
+use crate::observe::printable::escaped;
 
 /// Options of `heal`.
 #[derive(Args, Clone, Debug)]
@@ -146,7 +146,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::{Unfit, exit, stopped};
-    use crate::placement_client::Error;
+    use crate::moving::placement_client::Error;
 
     #[test]
     fn a_service_that_fails_is_not_a_plan_that_is_wrong() {

@@ -13,12 +13,12 @@ use tokio::sync::watch;
 use super::DbOptions;
 use super::report_file::ReportFile;
 use super::service::{LimitOptions, named, secret};
-use crate::keystone::Secret;
-use crate::printable;
-use crate::serve::{Database, Failure};
+use crate::auth::keystone::Secret;
+use crate::moving::transfer::follow::Surroundings;
+use crate::moving::transfer::{self, ReferenceUrl, report::Report};
+use crate::observe::printable;
+use crate::server::serve::{Database, Failure};
 use crate::store;
-use crate::transfer::follow::Surroundings;
-use crate::transfer::{self, ReferenceUrl, report::Report};
 
 /// Options of `import`.
 #[derive(Args, Clone, Debug)]

@@ -11,9 +11,9 @@ use super::bars::{Colours, bar};
 use super::columns::{FormatOptions, padded};
 use super::providers::{Progress, Provider, bulk, list, read, version};
 use super::service::ServiceOptions;
-use crate::placement_client::{Client, Microversion};
-use crate::printable::escaped;
-use crate::serve::Failure;
+use crate::moving::placement_client::{Client, Microversion};
+use crate::observe::printable::escaped;
+use crate::server::serve::Failure;
 
 /// What is asked of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];

@@ -8,9 +8,9 @@ use super::columns::{FormatOptions, ListFormat};
 use super::explain::{failure, of_berth, query_of};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
-use crate::operator_api::moves::{Host, Moves, Step};
-use crate::placement_client::Microversion;
-use crate::serve::Failure;
+use crate::http::operator::views::moves::{Host, Moves, Step};
+use crate::moving::placement_client::Microversion;
+use crate::server::serve::Failure;
 
 /// The path of the answer.
 const PATH: &str = "/-/v1/moves";
@@ -148,7 +148,7 @@ mod tests {
 
     use super::text;
     use crate::cli::bars::Colours;
-    use crate::operator_api::moves::{Examined, Host, Moves, Step};
+    use crate::http::operator::views::moves::{Examined, Host, Moves, Step};
 
     fn host(name: &str) -> Host {
         Host { host: name.to_owned(), uuid: String::new() }

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::bars::Colours;
 use super::columns::padded;
-use crate::printable::escaped;
+use crate::observe::printable::escaped;
 
 /// What a colour says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

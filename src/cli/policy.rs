@@ -6,9 +6,9 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use crate::auth::keystone::Keystone;
+use crate::auth::policy::{self, Caller, Evaluation, Policy, Rules};
 use crate::config::{KeystoneOptions, PolicyOptions};
-use crate::keystone::Keystone;
-use crate::policy::{self, Caller, Evaluation, Policy, Rules};
 
 /// Commands for policy rules.
 #[derive(Debug, Subcommand)]

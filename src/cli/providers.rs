@@ -11,8 +11,8 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::model;
-use crate::placement_client::{Client, Error, ListedProvider, Microversion};
-use crate::serve::Failure;
+use crate::moving::placement_client::{Client, Error, ListedProvider, Microversion};
+use crate::server::serve::Failure;
 
 /// The first microversion that shows parents.
 const PARENTS: Microversion = Microversion(14);

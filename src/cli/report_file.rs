@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::serve::Failure;
+use crate::server::serve::Failure;
 
 /// A file that is to get a report.
 #[derive(Debug)]

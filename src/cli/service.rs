@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::keystone::Secret;
-use crate::placement_client::{Access, Client, Limits, Settings};
+use crate::auth::keystone::Secret;
+use crate::moving::placement_client::{Access, Client, Limits, Settings};
 
 /// Bytes of a mebibyte.
 const MIB: usize = 1 << 20;

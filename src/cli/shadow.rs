@@ -7,12 +7,12 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::config::{LogOptions, count, seconds};
-use crate::http::listener::Endpoint;
-use crate::http::server::Bounds;
-use crate::http::tls::Files;
-use crate::serve::Failure;
-use crate::shadow::{self, Options, ServiceUrl};
-use crate::telemetry::Telemetry;
+use crate::http::edge::listener::Endpoint;
+use crate::http::edge::server::Bounds;
+use crate::http::edge::tls::Files;
+use crate::moving::shadow::{self, Options, ServiceUrl};
+use crate::observe::telemetry::Telemetry;
+use crate::server::serve::Failure;
 
 /// How long a client has to send the head of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);

@@ -16,9 +16,9 @@ use super::columns::{FormatOptions, columns};
 use super::providers::{PARTS, Progress, Provider, failure, find, list, read, version};
 use super::service::ServiceOptions;
 use super::tree::drawing::details;
-use crate::placement_client::{Client, Error, Microversion};
-use crate::printable::escaped;
-use crate::serve::Failure;
+use crate::moving::placement_client::{Client, Error, Microversion};
+use crate::observe::printable::escaped;
+use crate::server::serve::Failure;
 
 /// Options of `show`.
 #[derive(Args, Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::operator_api::events;
+use crate::http::operator::views::events;
 use crate::store::EventLog;
 
 /// The longest time for which events are kept, in hours.

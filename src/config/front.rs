@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::http::cors::Cors;
-use crate::http::listener::Endpoint;
-use crate::http::proxy::Trusted;
-use crate::http::tls::Files;
+use crate::http::edge::listener::Endpoint;
+use crate::http::edge::tls::Files;
+use crate::http::layers::cors::Cors;
+use crate::http::layers::proxy::Trusted;
 
 /// The maximum number of flavors in `/metrics`.
 const FIT_FLAVORS_MAX: usize = 64;

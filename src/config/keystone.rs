@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::seconds;
-use crate::keystone::{AuthOptions, ClientTls, Credentials, Domain, Options, Scope, Secret, User};
+use crate::auth::keystone::{
+    AuthOptions, ClientTls, Credentials, Domain, Options, Scope, Secret, User,
+};
 
 /// How Berth shows Keystone who it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -360,7 +362,7 @@ mod tests {
     use clap::Parser;
 
     use super::KeystoneOptions;
-    use crate::keystone::{Credentials, Domain, Scope, User};
+    use crate::auth::keystone::{Credentials, Domain, Scope, User};
 
     #[derive(Debug, Parser)]
     struct Cli {

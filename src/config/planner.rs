@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::http::app::PlannerSettings;
-use crate::http::listener::Endpoint;
+use crate::http::edge::listener::Endpoint;
 use crate::planner::headroom::HeadroomShare;
 use crate::store::planner::caps::Caps;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::policy::Source;
+use crate::auth::policy::Source;
 
 /// Options about who may do what.
 #[derive(Args, Clone, Debug)]

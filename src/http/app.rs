@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
-use super::cors::Cors;
-use super::identity::Identity;
-use super::large_answers::LargeAnswers;
-use super::proxy::Trusted;
-use super::refused::{RefusedRequests, RefusedSettings};
 use crate::audit::AuditLog;
+use crate::auth::policy::Policy;
+use crate::fairness::turns::{Turns, Waiting};
+use crate::fairness::watch::Watch;
+use crate::http::api::large_answers::LargeAnswers;
+use crate::http::api::refused::{RefusedRequests, RefusedSettings};
+use crate::http::layers::cors::Cors;
+use crate::http::layers::identity::Identity;
+use crate::http::layers::proxy::Trusted;
 use crate::planner::headroom::{Headroom, HeadroomShare};
-use crate::policy::Policy;
 use crate::search::{Ranking, Strategy};
 use crate::store::Store;
 use crate::store::planner::caps::Caps;
-use crate::turns::{Turns, Waiting};
-use crate::watch::Watch;
 
 /// Snapshots of the database that are read at once. While one is read, which may take as long as a client
 /// needs to take it in, PostgreSQL keeps rows that have been replaced since.

@@ -9,14 +9,14 @@ use futures_util::future::Either;
 use tower::{ServiceExt, service_fn};
 
 use super::app::{App, Options};
-use super::audited::AuditLayer;
-use super::health::{self, Readiness};
-use super::middleware::{self, HttpService};
 use super::operator::{self, Operator};
 use super::placement::{self, Placement};
 use super::planner::{self, Planner};
-use super::proxy::Trusted;
 use super::{Api, Connection, api};
+use crate::http::admin::health::{self, Readiness};
+use crate::http::layers::audited::AuditLayer;
+use crate::http::layers::middleware::{self, HttpService};
+use crate::http::layers::proxy::Trusted;
 
 /// The application, or what is answered as long as there is none.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Every reason for which a change or a query is refused, as data. `src/wording.rs` has the sentences; the
+//! Every reason for which a change or a query is refused, as data. `src/model/wording.rs` has the sentences; the
 //! HTTP layer adds status, code and the resource's prefix.
 
 use uuid::Uuid;

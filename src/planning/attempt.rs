@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::budget::{Budget, SolverTurn};
 use super::failure::Work;
 use super::{ATTEMPTS_MAX, Failure, PlanRef, Planning, run};
+use crate::fairness::turns::Asker;
 use crate::model::{PlacementPolicy, Refusal};
+use crate::observe::spans::{self, span};
 use crate::planner::Answer;
 use crate::planner::booking::{self, BookingError, BookingPlan};
 use crate::planner::change::{PlanChange, has_bandwidth, has_storage};
@@ -19,11 +21,9 @@ use crate::planner::json::Object;
 use crate::planner::plan::Plan;
 use crate::planner::stack::Surroundings;
 use crate::planner::template::Template;
-use crate::spans::{self, span};
 use crate::store;
 use crate::store::planner::booking::Booking;
 use crate::store::planner::plans::Scope;
-use crate::turns::Asker;
 use crate::world::World;
 
 /// A plan that has hosts.

@@ -11,10 +11,10 @@ use super::attempt::Terms;
 use super::failure::Work;
 use super::offload::wait_for;
 use super::{Failure, Planning};
+use crate::fairness::turns::Turn;
+use crate::fairness::watch::Watch;
 use crate::planner::draft::Draft;
 use crate::planner::{Answer, Progress, SolvingTime};
-use crate::turns::Turn;
-use crate::watch::Watch;
 
 /// The size of a plan beyond which it does not matter for its turn: the time of a plan is bounded,
 /// however many servers it has.

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::{Failure, Planning, run};
+use crate::fairness::turns::Asker;
 use crate::planner::location;
 use crate::planner::plan::{Placement, PlanHead};
 use crate::store::planner::plans::{PlacementFilter, Scope};
-use crate::turns::Asker;
 
 /// A plan in a list.
 #[derive(Debug)]

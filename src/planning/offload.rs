@@ -7,8 +7,8 @@ use tracing::Instrument as _;
 
 use super::failure::Work;
 use super::{Failure, Planning};
-use crate::spans::{self, span};
-use crate::turns::{Asker, Turn, Turns};
+use crate::fairness::turns::{Asker, Turn, Turns};
+use crate::observe::spans::{self, span};
 
 impl Planning {
     /// Waits for a turn at reading stored plans. Take it before the plan is loaded: a request that waits

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{Failure, Planning, run};
+use crate::fairness::turns::Asker;
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::same;
 use crate::planner::plan::Placement;
 use crate::planner::report::{Report, ReportContext};
 use crate::planner::topology::Topology;
 use crate::store::planner::plans::{PlacementFilter, Scope};
-use crate::turns::Asker;
 use crate::world::World;
 
 /// Plans whose documents are in memory at once.

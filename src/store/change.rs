@@ -21,7 +21,7 @@ use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
 use super::{Store, WRITE_MAX, feed, recording};
 use crate::model::ProviderId;
-use crate::spans::{Phase, Spans, span};
+use crate::observe::spans::{Phase, Spans, span};
 
 /// How often a transaction is tried before the request is answered 503.
 pub(super) const ATTEMPTS_MAX: u32 = 10;

@@ -32,7 +32,7 @@ use super::primary::{Primary, READ_MAX, Term};
 use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
 use super::{FEED_WAIT_MAX, recording, waiting};
-use crate::spans::{milliseconds, span};
+use crate::observe::spans::{milliseconds, span};
 use crate::world::{Changes, World};
 
 /// The entry of `change_log.providers` that says names of classes or traits have changed.

@@ -23,7 +23,7 @@ use super::error::{Error, Result};
 use super::history::{self, Retention};
 use super::primary::{Primary, Term};
 use super::{FEED_WAIT_MAX, condition, events, recording, statement_plans, waiting};
-use crate::metrics;
+use crate::observe::metrics;
 
 /// How long one statement may take, even if the server does not respond. It is longer than the server's own
 /// bound.

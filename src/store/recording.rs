@@ -7,7 +7,7 @@ use metrics::{counter, gauge, histogram};
 
 use super::condition::ChangeLog;
 use super::error::{Error, Result};
-use crate::metrics::variant;
+use crate::observe::metrics::variant;
 
 /// The counter of transactions that were tried again, and why.
 const RETRIED: &str = "berth_transactions_retried_total";

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{Request, Response};
+use berth::fairness::turns::Asker;
+use berth::fairness::watch::Watch;
 use berth::http::Options;
-use berth::turns::Asker;
-use berth::watch::Watch;
 use serde_json::Value;
 
 use crate::support::app::Berth;

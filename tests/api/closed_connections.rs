@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use berth::keystone::{ClientTls, Credentials, Keystone, Options, Scope, Secret, User};
+use berth::auth::keystone::{ClientTls, Credentials, Keystone, Options, Scope, Secret, User};
 use serde_json::{Value, json};
 use sqlx::ConnectOptions;
 

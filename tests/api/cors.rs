@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use berth::http::app::Options;
-use berth::http::cors::Cors;
+use berth::http::layers::cors::Cors;
 
 use crate::support::app::{Answer, Berth};
 use crate::support::postgres;

@@ -7,7 +7,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::http::Request;
 use berth::http::Options;
 use berth::http::app::EventSettings;
-use berth::operator_api::events::written;
+use berth::http::operator::views::events::written;
 use berth::store::{EventLog, Pruning, StoreOptions};
 use futures_util::StreamExt;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 //! connection closed, so that nothing that stands in its body is ever taken for another request.
 
 use berth::http::Api;
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::Front;
+use berth::http::edge::listener::{Endpoint, Listener};
+use berth::http::edge::server::Front;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 

@@ -275,7 +275,7 @@ async fn without_the_option_nothing_is_written() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn old_entries_are_removed_piece_by_piece_and_what_is_left_is_measured() {
-    berth::metrics::collect();
+    berth::observe::metrics::collect();
     let database = postgres::database().await;
     let pruning =
         Pruning { period: Duration::from_millis(300), piece: 3, pause: Duration::from_millis(1) };
@@ -311,9 +311,9 @@ async fn old_entries_are_removed_piece_by_piece_and_what_is_left_is_measured() {
     let began = Instant::now();
     while !["berth_history_bytes ", "berth_history_entries_stored ", "berth_change_log_rows "]
         .iter()
-        .all(|name| berth::metrics::render().unwrap().contains(&format!("\n{name}")))
+        .all(|name| berth::observe::metrics::render().unwrap().contains(&format!("\n{name}")))
     {
-        assert!(began.elapsed() < PATIENCE, "{}", berth::metrics::render().unwrap());
+        assert!(began.elapsed() < PATIENCE, "{}", berth::observe::metrics::render().unwrap());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

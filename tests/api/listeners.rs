@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use berth::health::{Question, health};
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::Bounds;
+use berth::cli::health::{Question, health};
+use berth::http::edge::listener::{Endpoint, Listener};
+use berth::http::edge::server::Bounds;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 

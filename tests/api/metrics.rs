@@ -251,7 +251,7 @@ fn alerts_and_dashboard_are_about_what_there_is() {
     std::fs::write(&path, groups.to_string()).unwrap();
     promtool(&["check", "rules", path.to_str().unwrap()], "");
 
-    let known: BTreeSet<String> = berth::metrics::names().into_iter().collect();
+    let known: BTreeSet<String> = berth::observe::metrics::names().into_iter().collect();
     let name = Regex::new("\\b(berth|http_server)_[a-z_]+\\b").unwrap();
     let alerts = std::fs::read_to_string(rules).unwrap();
     let alerts = alerts.lines().filter(|line| !line.starts_with('#'));
@@ -338,7 +338,7 @@ async fn the_log_is_changed_while_the_server_runs() {
     assert_eq!(line["status"], 200, "{line}");
     assert_eq!(ask("DELETE", "").await, (200, "info\nformat=human\n".to_owned()));
     assert_eq!(server.ask("GET", "/traits?name=in:Y", None).await.unwrap().0, 200);
-    logged(&server, " INFO berth::http::access_log: GET /traits?name=in:Y 200").await;
+    logged(&server, " INFO berth::http::layers::access_log: GET /traits?name=in:Y 200").await;
     assert_eq!(ask("PUT", "?filter=warn&for=1").await.0, 200);
     let began = Instant::now();
     while ask("GET", "").await.1 != "info\nformat=human\n" {

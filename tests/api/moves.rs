@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
 
+use berth::fairness::watch::Watch;
 use berth::model::ProviderId;
 use berth::store::holders::{Holders, HoldersMax};
-use berth::watch::Watch;
 use serde_json::{Value, json};
 use sqlx::Executor;
 use uuid::Uuid;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use berth::config::{LogFormat, LogOptions};
+use berth::fairness::watch::Watch;
 use berth::http::Options;
-use berth::watch::Watch;
 use serde_json::Value;
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
@@ -83,7 +83,7 @@ async fn each_panic_is_counted_once_and_logged_with_its_request_and_so_is_a_brok
 /// answer in only in part. Tells the ids of these requests and the metrics.
 async fn serve(database: &PgConnectOptions) {
     let logs = LogOptions { log: "info".to_owned(), log_format: LogFormat::Json };
-    let telemetry = berth::telemetry::start(&logs, None).unwrap();
+    let telemetry = berth::observe::telemetry::start(&logs, None).unwrap();
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
     let watch = Watch::of(|| {

@@ -1,9 +1,9 @@
 //! What proxies say of their clients, and from whom it is believed.
 
 use berth::http::Api;
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::proxy::Trusted;
-use berth::http::server::Front;
+use berth::http::edge::listener::{Endpoint, Listener};
+use berth::http::edge::server::Front;
+use berth::http::layers::proxy::Trusted;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::support::app::Berth;

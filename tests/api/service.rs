@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::Request;
 use berth::http::app::Options;
-use berth::http::listener::Peer;
+use berth::http::edge::listener::Peer;
 use berth::http::{self, Api};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

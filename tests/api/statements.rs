@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
+use berth::fairness::watch::Watch;
 use berth::http::app::Options;
 use berth::store::{History, StoreOptions};
-use berth::watch::Watch;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};

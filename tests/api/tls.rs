@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::cli::Command;
-use berth::health::{Question, health};
+use berth::cli::health::{Question, health};
 use berth::http::Api;
-use berth::http::listener::Listener;
-use berth::http::server::{Bounds, Front};
-use berth::http::tls::{Files, Tls};
+use berth::http::edge::listener::Listener;
+use berth::http::edge::server::{Bounds, Front};
+use berth::http::edge::tls::{Files, Tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

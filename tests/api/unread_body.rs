@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use berth::http::Api;
 use berth::http::app::Options;
-use berth::http::listener::Listener;
-use berth::http::server::{Bounds, Front};
+use berth::http::edge::listener::Listener;
+use berth::http::edge::server::{Bounds, Front};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

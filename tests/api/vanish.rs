@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use berth::http::Api;
 use berth::http::app::EventSettings;
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::{Bounds, Front};
+use berth::http::edge::listener::{Endpoint, Listener};
+use berth::http::edge::server::{Bounds, Front};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};

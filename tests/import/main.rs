@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use berth::cli::Cli;
-use berth::import::table;
+use berth::moving::config_import::table;
 use clap::CommandFactory;
 
 const OWN: &str = "postgres://berth:s3cret@db.example.com/berth";

@@ -1,7 +1,7 @@
 //! What is the same for all of the API: its documents, methods, errors, and who may ask.
 
 use berth::http::app::Options;
-use berth::http::cors::Cors;
+use berth::http::layers::cors::Cors;
 use serde_json::{Value, json};
 
 use crate::site::{Asker, Host, Site};
@@ -229,7 +229,7 @@ async fn what_a_proxy_says_is_in_links() {
     let app = site
         .app()
         .clone()
-        .behind(berth::http::proxy::Trusted::parse(&["127.0.0.1".to_owned()]).unwrap());
+        .behind(berth::http::layers::proxy::Trusted::parse(&["127.0.0.1".to_owned()]).unwrap());
     let site = Site::serving(app, &site.database).await;
     let proxied = site
         .tenant("p")

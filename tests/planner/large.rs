@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options};
 use berth::store::{Store, StoreOptions};
-use berth::watch::Watch;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 

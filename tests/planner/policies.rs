@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth::policy::{Policy, Source};
+use berth::auth::policy::{Policy, Source};
 use serde_json::json;
 
 use crate::site::{Asker, Site};

@@ -3,12 +3,12 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use berth::fairness::watch::Watch;
 use berth::http::Api;
 use berth::http::app::{App, Options};
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::Front;
+use berth::http::edge::listener::{Endpoint, Listener};
+use berth::http::edge::server::Front;
 use berth::store::{Store, StoreOptions};
-use berth::watch::Watch;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use berth::fairness::turns::{Asker, Turn};
+use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options, PlannerSettings};
 use berth::store::{Store, StoreOptions};
-use berth::turns::{Asker, Turn};
-use berth::watch::Watch;
 use serde_json::{Value, json};
 
 use crate::site::Site;

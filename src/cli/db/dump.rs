@@ -8,7 +8,7 @@ use std::process::{ExitCode, Stdio};
 
 use super::DumpOptions;
 use super::programs::client;
-use crate::serve::{Database, Failure};
+use crate::server::serve::{Database, Failure};
 use crate::store::schema::{self, Status};
 
 /// Without what a server makes anew for itself, and without owners and privileges, which another database has others

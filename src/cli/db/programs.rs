@@ -9,8 +9,8 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ShellOptions, exit_code};
-use crate::embedded_postgres::PROGRAMS_VARIABLE;
-use crate::serve::{CONNECT_MAX, Database, Failure};
+use crate::server::embedded_postgres::PROGRAMS_VARIABLE;
+use crate::server::serve::{CONNECT_MAX, Database, Failure};
 
 /// Where Debian's packages put the programs of each major version.
 const DEBIAN: &str = "/usr/lib/postgresql";

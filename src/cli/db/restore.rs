@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::RestoreOptions;
 use super::programs::client;
-use crate::serve::{Database, Failure};
+use crate::server::serve::{Database, Failure};
 use crate::store::audit::audit;
 use crate::store::schema::{self, Status};
 use crate::store::sessions;

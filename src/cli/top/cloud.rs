@@ -7,8 +7,8 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::cli::providers::{Progress, Provider, bulk, list, read};
-use crate::placement_client::{Client, Microversion};
-use crate::serve::Failure;
+use crate::moving::placement_client::{Client, Microversion};
+use crate::server::serve::Failure;
 
 /// What is asked of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Wrap};
 use super::View;
 use super::figures::{Figures, Timing};
 use crate::cli::bars::{Colours, bar};
-use crate::printable::escaped;
+use crate::observe::printable::escaped;
 
 /// The width of a bar, in characters.
 const BAR: usize = 20;

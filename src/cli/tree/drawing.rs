@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::cli::bars::{Colours, bar};
 use crate::cli::providers::{Inventory, Provider};
-use crate::printable::escaped;
+use crate::observe::printable::escaped;
 
 /// The width of a bar, in characters.
 const BAR: usize = 20;

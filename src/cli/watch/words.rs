@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
 use crate::cli::page::Tone;
-use crate::operator_api::consumers::Held;
-use crate::operator_api::events::{Change, Event, Provider};
+use crate::http::operator::views::consumers::Held;
+use crate::http::operator::views::events::{Change, Event, Provider};
 
 /// The names of providers.
 pub(super) struct Names(pub(super) HashMap<Uuid, String>);
@@ -138,7 +138,7 @@ mod tests {
     use uuid::{Uuid, uuid};
 
     use super::{Names, concerns, line};
-    use crate::operator_api::events::Event;
+    use crate::http::operator::views::events::Event;
 
     const CN1: Uuid = uuid!("00000000-0000-0000-0000-000000000001");
     const CONSUMER: Uuid = uuid!("00000000-0000-0000-0000-0000000000c1");

@@ -5,7 +5,7 @@ use super::{Now, Reasons};
 use crate::cli::claim_faults::{explained, faulty};
 use crate::cli::explain;
 use crate::cli::page::{Page, Tone};
-use crate::operator_api::refused::{RefusedDetails, RefusedRequest};
+use crate::http::operator::views::refused::{RefusedDetails, RefusedRequest};
 
 /// Adds a request and its reasons.
 pub(super) fn described(page: &mut Page, reasons: &Reasons) {

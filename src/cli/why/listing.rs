@@ -9,10 +9,10 @@ use super::{PATH, WhyOptions, address, find};
 use crate::cli::bars::Colours;
 use crate::cli::explain::{failure, only_berth};
 use crate::cli::page::{Cell, Page, Tone};
-use crate::operator_api::refused::{Kept, RefusedList};
-use crate::placement_client::{Answer, Client, Microversion};
-use crate::printable::acts;
-use crate::serve::Failure;
+use crate::http::operator::views::refused::{Kept, RefusedList};
+use crate::moving::placement_client::{Answer, Client, Microversion};
+use crate::observe::printable::acts;
+use crate::server::serve::Failure;
 
 /// The last requests that were refused or found nothing: those of one replica, or of each in turn.
 ///

@@ -3,8 +3,8 @@ use super::listing::shortened;
 use super::{Now, Reasons, ids_of};
 use crate::cli::bars::Colours;
 use crate::cli::page::Page;
-use crate::operator_api::claim::{ClaimFault, ClaimFaults};
-use crate::operator_api::refused::{RefusedDetails, RefusedRequest};
+use crate::http::operator::views::claim::{ClaimFault, ClaimFaults};
+use crate::http::operator::views::refused::{RefusedDetails, RefusedRequest};
 
 const ID: &str = "req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901";
 const OTHER: &str = "req-0c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de902";

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use super::Dialect;
 use super::path::prefix;
 use super::problem::Problem;
-use crate::http::external_url::ExternalUrl;
+use crate::http::layers::external_url::ExternalUrl;
 
 impl<S: Sync> FromRequestParts<S> for ExternalUrl {
     type Rejection = Infallible;

@@ -1,4 +1,4 @@
-//! Waiting for a [turn](crate::turns), and work in one.
+//! Waiting for a [turn](crate::fairness::turns), and work in one.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tracing::Instrument as _;
 
 use super::Dialect;
 use super::problem::Problem;
-use crate::spans::{self, span};
-use crate::turns::{Asker, Turn, Turns};
+use crate::fairness::turns::{Asker, Turn, Turns};
+use crate::observe::spans::{self, span};
 
 /// Waits for a turn, but no longer than `patience`.
 ///

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tracing::Instrument as _;
 
 use crate::http::app::Options;
-use crate::spans::span;
+use crate::observe::spans::span;
 
 /// Why a request is not taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]

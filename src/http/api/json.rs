@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::model::Bug;
-use crate::spans::span;
+use crate::observe::spans::span;
 
 /// A view as JSON. Views are plain data with text keys, which can always be written.
 pub(in crate::http) fn written(view: &impl Serialize) -> Vec<u8> {

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::Dialect;
 use super::intake::IntakeError;
-use crate::http::identity::IdentityError;
-use crate::http::large_answers;
+use crate::http::api::large_answers;
+use crate::http::layers::identity::IdentityError;
 use crate::model::Bug;
 use crate::store;
 

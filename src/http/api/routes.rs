@@ -16,8 +16,8 @@ use futures_util::future::Map;
 use tower::Service;
 
 use super::{Dialect, context};
+use crate::auth::policy::Rule;
 use crate::http::app::App;
-use crate::policy::Rule;
 
 /// A path with its rows.
 pub(in crate::http) struct Route<D: Dialect> {

@@ -9,20 +9,20 @@ use uuid::Uuid;
 
 use super::refused::rfc_3339;
 use super::{AskedBy, Problem, microversion, question};
+use crate::fairness::turns::Asker;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
+use crate::http::operator::views::claim::{
+    ClaimExplanation, ClaimFault, ClaimFaults, ClaimRefusal, ClaimedInventory, Holder,
+};
 use crate::http::placement::allocations::{claims_of, refused};
 use crate::http::placement::body::Body;
 use crate::http::placement::query::Query;
 use crate::model::claim::{Fault, Faults};
 use crate::model::{Expected, Inventory, Refusal};
-use crate::operator_api::claim::{
-    ClaimExplanation, ClaimFault, ClaimFaults, ClaimRefusal, ClaimedInventory, Holder,
-};
 use crate::store::{self, claim_check};
-use crate::turns::Asker;
 use crate::world::World;
 
 /// The parameters.

@@ -9,16 +9,16 @@ use uuid::Uuid;
 
 use super::asked::without_parameters;
 use super::{AskedBy, Problem, question};
+use crate::fairness::turns::Asker;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
+use crate::http::operator::views::consumers as view;
 use crate::http::placement::query::Query;
 use crate::http::placement::spelling::{any_uuid, dashed_uuid};
-use crate::operator_api::consumers as view;
 use crate::store::consumers::{ConsumerFilter, ConsumerPage};
 use crate::store::reads::{ConsumerAllocations, TypeFilter};
-use crate::turns::Asker;
 
 /// The parameters of a list.
 const PARAMETERS: [&str; 6] = ["project", "user", "type", "provider", "limit", "marker"];

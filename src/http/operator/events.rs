@@ -12,16 +12,16 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{AskedBy, Problem, made_within};
+use crate::fairness::turns::{Asker, Turn};
 use crate::http::api::reply::Reply;
+use crate::http::api::streamed::Parts;
 use crate::http::app::App;
-use crate::http::middleware::Live;
+use crate::http::layers::middleware::Live;
+use crate::http::operator::views::events::{Change, Event, MadeBy};
 use crate::http::placement::accept::{Accept, JSON};
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
-use crate::http::streamed::Parts;
-use crate::operator_api::events::{Change, Event, MadeBy};
 use crate::store::events::reading::{Cursor, Found, Row};
-use crate::turns::{Asker, Turn};
 
 /// One JSON value for each line.
 const LINES: &str = "application/x-ndjson";

@@ -7,16 +7,16 @@ use axum::http::{HeaderMap, Uri};
 
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem, microversion};
+use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
+use crate::http::api::text::shortened;
 use crate::http::app::App;
+use crate::http::operator::views as view;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::query::Query;
-use crate::http::text::shortened;
-use crate::operator_api as view;
 use crate::search::budget;
 use crate::search::explain::{Explained, Explanation, Unexplained, explain};
 use crate::search::funnel::{Closest, Condition, Limit, NearMiss};
-use crate::turns::Asker;
 
 /// The parameter that says how many near misses are named.
 const NEAR_MISSES: &str = "near_misses";

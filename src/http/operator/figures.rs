@@ -10,11 +10,11 @@ use url::form_urlencoded::Serializer;
 
 use super::asked::{FLAVOR, requests};
 use super::question::{self, WORK_MAX};
+use crate::fairness::turns::Asker;
 use crate::http::app::App;
 use crate::http::placement::query::Query;
 use crate::search::budget;
 use crate::search::fit::{Bounds, Excluded, Question, fit};
-use crate::turns::Asker;
 
 /// How often flavors are counted.
 const PERIOD: Duration = Duration::from_mins(1);

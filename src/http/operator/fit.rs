@@ -11,17 +11,17 @@ use super::asked::{AllAsked, query_of, requests};
 use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem};
+use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
+use crate::http::operator::views::fit as view;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
 use crate::model::ProviderId;
-use crate::operator_api::fit as view;
 use crate::search::fit::{Bounds, Excluded, Fit, GroupBy, GroupFit, HostFit, Question, fit};
 use crate::search::moves::{Keeping, drain};
 use crate::search::{Unknown, budget};
 use crate::store::holders::Holders;
-use crate::turns::Asker;
 use crate::world::{Provider, World};
 
 /// The parameter that says how many hosts and groups are named.

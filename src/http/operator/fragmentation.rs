@@ -9,15 +9,15 @@ use super::asked::{AllAsked, query_of, requests};
 use super::fit::{HOSTS, names_max, number, view_of};
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem};
+use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
+use crate::http::operator::views::fragmentation as view;
 use crate::http::placement::allocation_candidates::unknown;
-use crate::operator_api::fragmentation as view;
 use crate::search::fit::{
     Excluded, Fragment, HostFragments, Question, RequestFragments, fragmentation,
 };
 use crate::search::{Unknown, budget};
-use crate::turns::Asker;
 use crate::world::World;
 
 /// `GET /-/v1/fragmentation`: takes the query of `GET /allocation_candidates`, or several queries and flavors.

@@ -11,18 +11,18 @@ use serde_json::{Map, Value, json};
 use super::asked::{AllAsked, Asked, QUERY, query_of, requests};
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem};
+use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
+use crate::http::operator::views::moves as view;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
-use crate::operator_api::moves as view;
 use crate::search::budget;
 use crate::search::fit::Excluded;
 use crate::search::moves::{Found, Keeping, Leaving, Question, Step, Targets, plan, targets};
 use crate::store::holders::HoldersMax;
-use crate::turns::Asker;
 use crate::world::World;
 
 /// The parameter that is the query to make room for.

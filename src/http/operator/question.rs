@@ -2,9 +2,9 @@
 //! so that these need not wait for operators.
 
 use super::Problem;
+use crate::fairness::turns::{Asker, Turn};
 use crate::http::api::in_turn::{turn_within, work_in};
 use crate::http::app::App;
-use crate::turns::{Asker, Turn};
 
 /// The maximum work for a question, in numbers read: about a second.
 pub(super) const WORK_MAX: usize = 200_000_000;

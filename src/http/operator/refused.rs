@@ -12,14 +12,14 @@ use time::format_description::well_known::Rfc3339;
 
 use super::asked::without_parameters;
 use super::{AskedBy, Problem, question};
+use crate::fairness::turns::Asker;
 use crate::http::api::extract::path_parts;
 use crate::http::api::query::pairs;
+use crate::http::api::refused::{Facts, Kind, Refused, RefusedRequests, Status};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::refused::{Facts, Kind, Refused, RefusedRequests, Status};
+use crate::http::operator::views::refused as view;
 use crate::model::Bug;
-use crate::operator_api::refused as view;
-use crate::turns::Asker;
 
 /// How many requests are listed if the query does not say, and at most.
 const LISTED: usize = 50;

@@ -17,7 +17,7 @@ use super::{asked, caller};
 use crate::http::api::extract::path_parts;
 use crate::http::api::intake;
 use crate::http::app::App;
-use crate::http::identity::Caller;
+use crate::http::layers::identity::Caller;
 use crate::model::{Generation, Refusal};
 use crate::store::found_faults::FoundFaults;
 use crate::world::{Provider, World};

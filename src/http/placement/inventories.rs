@@ -17,7 +17,7 @@ use super::resource_providers;
 use super::schema::{Schema, Shape, integer, map, number, object, string};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::external_url::ExternalUrl;
+use crate::http::layers::external_url::ExternalUrl;
 use crate::model::effort::steps;
 use crate::model::inventory::Inventory;
 use crate::model::provider::InventoryRow;

@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::schema::{Schema, object, string};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::external_url::ExternalUrl;
+use crate::http::layers::external_url::ExternalUrl;
 use crate::model::Refusal;
 use crate::store::Error;
 use crate::store::resource_classes::{DeleteClass, EnsureClass, RenameClass};

@@ -18,17 +18,17 @@ use super::problem::{Code, Problem};
 use super::query::{self, Grammar, Query};
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
+use crate::fairness::turns::Asker;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::external_url::ExternalUrl;
+use crate::http::layers::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal};
+use crate::observe::spans::span;
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
-use crate::spans::span;
 use crate::store::Error;
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
-use crate::turns::Asker;
 use crate::world::{Provider, World};
 
 /// A list out of more providers than this is made in a turn beside the threads that serve requests.

@@ -16,7 +16,7 @@ use super::query::Query;
 use super::schema::{Schema, array, integer, object, string};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::external_url::ExternalUrl;
+use crate::http::layers::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal, TraitId};
 use crate::store::Error;
 use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};

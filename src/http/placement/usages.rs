@@ -13,10 +13,10 @@ use super::names::LONGEST;
 use super::problem::Problem;
 use super::query::Query;
 use super::schema::{Schema, Shape, object, string};
+use crate::auth::policy::rule;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::{Bug, Generation};
-use crate::policy::rule;
 use crate::store::reads::{TypeFilter, UsageFilter, UsageOfType};
 
 /// What `GET /usages` may ask.

@@ -12,14 +12,14 @@ use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, Object};
 use super::{Planner, caller, project};
+use crate::auth::policy::{Rule, planning};
+use crate::fairness::turns::{Asker, QueueFull, Turn};
 use crate::http::api::extract::path_parts;
 use crate::http::api::{context, intake};
 use crate::http::app::{App, PlannerSettings};
-use crate::http::identity::Caller;
+use crate::http::layers::identity::Caller;
 use crate::planning::{PlanRef, Planning};
-use crate::policy::{Rule, planning};
 use crate::store::planner::plans::Scope;
-use crate::turns::{Asker, QueueFull, Turn};
 
 path_parts! {
     Problem;

@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::schema::{self, Check, DESCRIPTION_MAX, Key, NAME_MAX, Object, optional, required};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::identity::Identity;
+use crate::http::layers::identity::Identity;
 use crate::model::{GroupKind, Level, Refusal};
 use crate::planner::group::{self, StoredGroup};
 use crate::store;

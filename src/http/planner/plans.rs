@@ -12,6 +12,7 @@ use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
 use super::{permit, views};
+use crate::auth::policy::planning as rules_of_plans;
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, PlannerSettings};
 use crate::model::{Goal, PlacementPolicy};
@@ -19,7 +20,6 @@ use crate::planner::change::PlanChange;
 use crate::planner::ids::canonical;
 use crate::planner::policy;
 use crate::planning::{self, NewPlan, Planned, Planning, Terms, run};
-use crate::policy::planning as rules_of_plans;
 
 /// The header that says how good a plan is.
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Planner, views};
+use crate::auth::keystone::Unavailable;
 use crate::http::api::problem::RETRY_AFTER;
-use crate::http::status;
-use crate::keystone::Unavailable;
+use crate::http::api::status;
 use crate::planner::rejection::Rejection;
 use crate::planning::{Failure, Work};
 

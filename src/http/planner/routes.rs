@@ -9,13 +9,13 @@ use axum::http::{HeaderValue, Method, header};
 
 use super::problem::Problem;
 use super::{Planner, allowed, groups, placements, plans, resources, status, versions};
+use crate::auth::policy::planning as rule;
 use crate::http::api::reply::Reply;
 use crate::http::api::routes::{
     self, Answer, BoxedHandler, OneVersion, Row, boxed, delete, get, head, post, put,
 };
 use crate::http::app::App;
 use crate::model::Bug;
-use crate::policy::planning as rule;
 
 type Route = routes::Route<Planner>;
 

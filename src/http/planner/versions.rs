@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::problem::Problem;
 use crate::http::api::reply::Reply;
-use crate::http::external_url::ExternalUrl;
+use crate::http::layers::external_url::ExternalUrl;
 
 /// What the version has, as it is linked.
 const ENDPOINTS: [&str; 5] = ["groups", "placements", "plans", "resources", "status"];

@@ -18,7 +18,7 @@ use super::locked_rows::LockedRows;
 use super::{Job, span_of};
 use crate::model::Refusal;
 use crate::model::claim::{Consumer, LockedState, Request, faults, judge};
-use crate::spans::{Phase, Spans};
+use crate::observe::spans::{Phase, Spans};
 use crate::store::change::{ATTEMPTS_MAX, Change, Observers, Tx, pause, transact};
 use crate::store::claims::{self, GenerationSteps, Needs};
 use crate::store::effects::{Names, Recorder};

@@ -28,7 +28,7 @@ use uuid::Uuid;
 use super::batch_writer::{BatchWriter, Outcome};
 use super::locked_rows::LockedRows;
 use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, Waiting, span_of};
-use crate::spans::span;
+use crate::observe::spans::span;
 use crate::store::error::{Error, Result};
 
 /// Jobs that may be deferred at once; more are told to come back.

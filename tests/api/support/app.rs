@@ -2,11 +2,11 @@
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response};
+use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options};
-use berth::http::listener::Peer;
+use berth::http::edge::listener::Peer;
 use berth::http::{self, Api};
 use berth::store::{Pruning, Store, StoreOptions};
-use berth::watch::Watch;
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};

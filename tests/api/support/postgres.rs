@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex};
 
-use berth::embedded_postgres::EmbeddedPostgres;
+use berth::server::embedded_postgres::EmbeddedPostgres;
 use berth::store::schema;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};

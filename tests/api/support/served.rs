@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth::http::listener::{Endpoint, Listener};
-use berth::http::server::{self, Bounds, Front};
+use berth::http::edge::listener::{Endpoint, Listener};
+use berth::http::edge::server::{self, Bounds, Front};
 use berth::http::{Api, App};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use uuid::Uuid;
 
 use super::PART;
-use crate::http::text::Text;
+use crate::http::api::text::Text;
 use crate::model::Bug;
 use crate::model::provider::InventoryRow;
 use crate::store::snapshot::Allocation;

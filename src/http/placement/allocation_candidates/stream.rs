@@ -12,12 +12,12 @@ use tokio::task::JoinError;
 use tracing::Instrument as _;
 
 use super::response::{Stopped, Writing};
+use crate::fairness::turns::{Asker, QueueFull, Turn, Turns};
+use crate::fairness::watch::Watch;
+use crate::http::api::streamed::{Making, PART, Parts};
 use crate::http::app::App;
-use crate::http::streamed::{Making, PART, Parts};
-use crate::metrics::variant;
-use crate::spans::{self, span};
-use crate::turns::{Asker, QueueFull, Turn, Turns};
-use crate::watch::Watch;
+use crate::observe::metrics::variant;
+use crate::observe::spans::{self, span};
 
 /// How an answer is worked on.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use proptest::prelude::*;
 use tower::ServiceExt;
 
 use super::{Placement, Route, root, table};
+use crate::auth::policy::OPERATIONS;
 use crate::http::api::path::normalized;
+use crate::http::api::refused::Kind;
 use crate::http::api::routes::{Elsewhere, Media};
-use crate::http::refused::Kind;
-use crate::policy::OPERATIONS;
 
 fn routes() -> Vec<Route<Placement>> {
     std::iter::once(root()).chain(table()).collect()

@@ -1,0 +1,378 @@
+//! The connection to Keystone: Berth's own token, which is renewed before it expires, and queries
+//! with it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use metrics::{counter, histogram};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, StatusCode, Url};
+use serde_json::Value;
+use time::OffsetDateTime;
+use tokio::sync::Mutex;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+
+use super::error::Unavailable;
+use super::options::Options;
+use super::token::{Issued, Token};
+use crate::http_client::{Answer, ExchangeError, Failure, HttpClient};
+use crate::observe::spans::span;
+use crate::observe::trace_context;
+
+pub(crate) const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+pub(crate) const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
+/// Declares support for access rules. Without this header, Keystone does not validate tokens that
+/// have any.
+const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-access-rules");
+/// The supported version of access rules.
+const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
+/// The maximum size of an answer of Keystone's, in bytes: enough for a large catalog.
+pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
+/// The type of this service in the catalog, and the interfaces that it may have there.
+const PLACEMENT: &str = "placement";
+const INTERFACES: [&str; 3] = ["internal", "public", "admin"];
+/// The counter of requests, and the results of them that are likely.
+const REQUESTS: &str = "berth_keystone_requests_total";
+const RESULTS: [&str; 11] =
+    ["200", "201", "401", "403", "404", "500", "502", "503", "timeout", "not_connected", "failed"];
+/// How long before its expiry Berth's own token is renewed, at most: a quarter of its life if that
+/// is less.
+const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
+/// The pause before the first retry of a request without an answer; each further pause is twice as long.
+const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// A Keystone, and Berth's own token for it.
+#[derive(Debug)]
+pub(super) struct Session {
+    client: HttpClient,
+    options: Options,
+    auth_url: Url,
+    own: Mutex<Standing>,
+}
+
+/// Berth's own token, and how the last attempt to get one failed.
+#[derive(Debug, Default)]
+struct Standing {
+    token: Option<Arc<OwnToken>>,
+    failed: Option<(Instant, Unavailable)>,
+}
+
+struct OwnToken {
+    header: HeaderValue,
+    renew_at: OffsetDateTime,
+    expires: OffsetDateTime,
+    tokens_url: Url,
+    /// Whether its catalog names Placement; none without a catalog.
+    names_placement: Option<bool>,
+}
+
+impl std::fmt::Debug for OwnToken {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("OwnToken").field("expires", &self.expires).finish_non_exhaustive()
+    }
+}
+
+pub(super) fn count_from_zero() {
+    for result in RESULTS {
+        counter!(REQUESTS, "result" => result).increment(0);
+    }
+}
+
+impl Session {
+    pub(super) fn new(options: Options) -> Result<Self, String> {
+        let auth_url = tokens_url(&options.auth_url)?;
+        if let Some(endpoint) = &options.endpoint {
+            tokens_url(endpoint)?;
+        }
+        let client = HttpClient::new(&options.tls, "Keystone")?;
+        Ok(Self { client, options, auth_url, own: Mutex::default() })
+    }
+
+    pub(super) fn auth_url(&self) -> &str {
+        &self.options.auth_url
+    }
+
+    /// Validates a token; `None` if it is not valid.
+    pub(super) async fn validate(
+        &self,
+        token: &str,
+        allow_expired: bool,
+    ) -> Result<Option<Token>, Unavailable> {
+        let Some(subject) = secret(token) else { return Ok(None) };
+        let question = |own: &OwnToken| {
+            let mut url = own.tokens_url.clone();
+            let query = if allow_expired { "nocatalog&allow_expired=1" } else { "nocatalog" };
+            url.set_query(Some(query));
+            let subject = (SUBJECT_TOKEN, subject.clone());
+            (url, HeaderMap::from_iter([subject, (ACCESS_RULES, ACCESS_RULES_VERSION)]))
+        };
+        let answer = self.ask(question).await?;
+        match answer.status {
+            StatusCode::OK => Token::parse(&answer.body).map(Some).map_err(Unavailable),
+            StatusCode::NOT_FOUND => Ok(None),
+            other => Err(Unavailable(format!("it answered a question about a token with {other}"))),
+        }
+    }
+
+    /// Whether the catalog has an endpoint of the type `placement`, in the region of the options if there is one; `None`
+    /// if the token came without a catalog.
+    pub(super) async fn names_placement(&self) -> Result<Option<bool>, Unavailable> {
+        Ok(self.own_token(None).await?.names_placement)
+    }
+
+    /// Whether a project with this id exists.
+    pub(super) async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
+        let answer = self.ask(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
+        match answer.status {
+            StatusCode::OK => Ok(true),
+            StatusCode::NOT_FOUND => Ok(false),
+            StatusCode::FORBIDDEN => Err(Unavailable(
+                "it does not tell Berth about projects (403): Berth's user needs the role admin, \
+                 or reader with --keystone-system-scope all"
+                    .to_owned(),
+            )),
+            other => {
+                Err(Unavailable(format!("it answered a question about a project with {other}")))
+            }
+        }
+    }
+
+    /// Queries with Berth's own token, and once more with a new one if Keystone refuses the first.
+    async fn ask(
+        &self,
+        question: impl Fn(&OwnToken) -> (Url, HeaderMap),
+    ) -> Result<Answer, Unavailable> {
+        let own = self.own_token(None).await?;
+        let answer = self.ask_with(&own, &question).await?;
+        if answer.status != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        // Revoked, or Keystone has forgotten it.
+        tracing::info!("Keystone does not know our own token any more; getting a new one");
+        let own = self.own_token(Some(&own)).await?;
+        self.ask_with(&own, &question).await
+    }
+
+    async fn ask_with(
+        &self,
+        own: &OwnToken,
+        question: impl Fn(&OwnToken) -> (Url, HeaderMap),
+    ) -> Result<Answer, Unavailable> {
+        let (url, mut headers) = question(own);
+        headers.insert(AUTH_TOKEN, own.header.clone());
+        self.send(Method::GET, url, headers, None).await
+    }
+
+    /// Berth's own token; a new one if there is none, if it expires soon, or if it was refused.
+    async fn own_token(
+        &self,
+        refused: Option<&Arc<OwnToken>>,
+    ) -> Result<Arc<OwnToken>, Unavailable> {
+        let came = Instant::now();
+        let mut standing = self.own.lock().await;
+        let now = OffsetDateTime::now_utc();
+        let known = standing.token.clone().filter(|token| {
+            token.expires > now && !refused.is_some_and(|refused| Arc::ptr_eq(refused, token))
+        });
+        if let Some(token) = &known
+            && token.renew_at > now
+        {
+            return Ok(Arc::clone(token));
+        }
+        if let Some((at, failure)) = &standing.failed
+            && *at > came
+        {
+            // Another request tried while this one waited for the lock.
+            return known.ok_or_else(|| failure.clone());
+        }
+        match self.authenticate().await {
+            Ok(token) => {
+                let token = Arc::new(token);
+                *standing = Standing { token: Some(Arc::clone(&token)), failed: None };
+                Ok(token)
+            }
+            Err(failure) => {
+                standing.failed = Some((Instant::now(), failure.clone()));
+                known.ok_or(failure)
+            }
+        }
+    }
+
+    async fn authenticate(&self) -> Result<OwnToken, Unavailable> {
+        let request = self.options.credentials.request();
+        let answer = self
+            .send(Method::POST, self.auth_url.clone(), HeaderMap::new(), Some(&request))
+            .await?;
+        let status = answer.status;
+        if status == StatusCode::UNAUTHORIZED {
+            return Err(Unavailable("it does not accept Berth's own credentials (401)".to_owned()));
+        }
+        if status != StatusCode::CREATED {
+            let why = format!("it answered the request for Berth's own token with {status}");
+            return Err(Unavailable(why));
+        }
+        let header = answer.headers.get(SUBJECT_TOKEN).cloned();
+        let mut header = header.ok_or_else(|| Unavailable("it issued no token".to_owned()))?;
+        header.set_sensitive(true);
+        let issued = Issued::parse(&answer.body).map_err(Unavailable)?;
+        let lives = issued.expires - OffsetDateTime::now_utc();
+        let before = time::Duration::min(lives / 4, RENEW_BEFORE);
+        let tokens_url = self.tokens_url(&issued);
+        let region = self.options.region.as_deref();
+        let is_named = |interface: &&str| issued.endpoint(PLACEMENT, interface, region).is_some();
+        let names_placement = issued.has_catalog().then(|| INTERFACES.iter().any(is_named));
+        tracing::info!(expires = %issued.expires, url = %tokens_url, "got a token from Keystone");
+        let renew_at = issued.expires - before;
+        Ok(OwnToken { header, renew_at, expires: issued.expires, tokens_url, names_placement })
+    }
+
+    /// The URL at which tokens are validated: the configured one, that of the catalog, or the auth
+    /// URL.
+    fn tokens_url(&self, issued: &Issued) -> Url {
+        let Options { endpoint, interface, region, .. } = &self.options;
+        let in_catalog = || issued.endpoint("identity", interface, region.as_deref());
+        let named = endpoint.as_deref().or_else(in_catalog);
+        match named.map(tokens_url) {
+            Some(Ok(url)) => url,
+            Some(Err(why)) => {
+                tracing::warn!(why, "the catalog's identity endpoint cannot be used");
+                self.auth_url.clone()
+            }
+            None => {
+                tracing::debug!(interface, region, "the catalog has no such identity endpoint");
+                self.auth_url.clone()
+            }
+        }
+    }
+
+    /// Sends a request, with retries if there is no answer: Keystone may be restarting. Each attempt follows the
+    /// rule of [`HttpClient`]. A request for a token is repeated as well, although it is a POST: a second token
+    /// does no harm.
+    async fn send(
+        &self,
+        method: Method,
+        url: Url,
+        headers: HeaderMap,
+        body: Option<&Value>,
+    ) -> Result<Answer, Unavailable> {
+        let mut failures = 0;
+        loop {
+            let span = span!(
+                "keystone",
+                otel.kind = "client",
+                http.request.method = method.as_str(),
+                server.address = url.host_str(),
+                url.path = url.path(),
+                http.response.status_code = Empty,
+                error.type = Empty
+            );
+            // Each attempt is a span of its own, which Keystone is told.
+            let mut headers = headers.clone();
+            span.in_scope(|| trace_context::pass_on(&mut headers));
+            let request = self.client.request(method.clone(), url.clone()).headers(headers);
+            let request = if let Some(body) = body { request.json(body) } else { request };
+            let exchange = self.client.exchange(request, ANSWER_MAX);
+            match recorded(exchange, &span).instrument(span.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(ExchangeError::Failed(
+                    failure @ (Failure::NotConnected(_) | Failure::Broken(_)),
+                )) if failures < self.options.retries => {
+                    tracing::debug!(%failure, "asking Keystone once more");
+                    tokio::time::sleep(RETRY_AFTER * 2_u32.saturating_pow(failures)).await;
+                    failures += 1;
+                }
+                Err(error) => return Err(Unavailable(error.to_string())),
+            }
+        }
+    }
+}
+
+/// Records the outcome of a request, and how long it took.
+async fn recorded(
+    exchange: impl Future<Output = Result<Answer, ExchangeError>>,
+    span: &Span,
+) -> Result<Answer, ExchangeError> {
+    let began = Instant::now();
+    let answer = exchange.await;
+    let result = match &answer {
+        Ok(answer) => {
+            span.record("http.response.status_code", i64::from(answer.status.as_u16()));
+            answer.status.as_str().to_owned()
+        }
+        Err(ExchangeError::Failed(Failure::TimedOut)) => "timeout".to_owned(),
+        Err(ExchangeError::Failed(Failure::NotConnected(_))) => "not_connected".to_owned(),
+        Err(ExchangeError::Failed(Failure::Broken(_)) | ExchangeError::TooLarge(_)) => {
+            "failed".to_owned()
+        }
+    };
+    if answer.is_err() {
+        span.record("error.type", result.as_str());
+    }
+    counter!(REQUESTS, "result" => result).increment(1);
+    histogram!("berth_keystone_request_duration_seconds").record(began.elapsed());
+    answer
+}
+
+/// The URL of tokens, from Keystone's URL with or without a version.
+pub(crate) fn tokens_url(base: &str) -> Result<Url, String> {
+    let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("{base}: http or https is wanted"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("a URL of Keystone must not have credentials in it".to_owned());
+    }
+    let path = url.path().trim_end_matches('/');
+    let root = path.strip_suffix("/v3").or_else(|| path.strip_suffix("/v2.0")).unwrap_or(path);
+    let path = format!("{root}/v3/auth/tokens");
+    url.set_path(&path);
+    url.set_query(None);
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// The URL of a project.
+fn project_url(tokens_url: &Url, id: &str) -> Url {
+    let mut url = tokens_url.clone();
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop().pop().extend(["projects", id]);
+    }
+    url
+}
+
+/// A token as a header value; `None` if it contains bytes that no header may contain.
+pub(crate) fn secret(token: &str) -> Option<HeaderValue> {
+    let mut header = HeaderValue::from_str(token).ok()?;
+    header.set_sensitive(true);
+    Some(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{project_url, tokens_url};
+
+    #[test]
+    fn projects_are_where_tokens_are() {
+        let url = |id| project_url(&tokens_url("https://k/identity").unwrap(), id).to_string();
+        assert_eq!(url("b7d0"), "https://k/identity/v3/projects/b7d0");
+        assert_eq!(url("../x?y"), "https://k/identity/v3/projects/..%2Fx%3Fy");
+    }
+
+    #[test]
+    fn the_version_of_the_api_is_ours() {
+        for (base, url) in [
+            ("http://k:5000", "http://k:5000/v3/auth/tokens"),
+            ("http://k:5000/", "http://k:5000/v3/auth/tokens"),
+            ("http://k/identity", "http://k/identity/v3/auth/tokens"),
+            ("https://k/identity/v3/", "https://k/identity/v3/auth/tokens"),
+            ("https://k/v2.0", "https://k/v3/auth/tokens"),
+        ] {
+            assert_eq!(tokens_url(base).unwrap().as_str(), url);
+        }
+        for bad in ["", "k:5000", "/v3", "ftp://k", "http://"] {
+            assert!(tokens_url(bad).is_err(), "{bad}");
+        }
+        assert!(!tokens_url("http://u:s3cret@k").unwrap_err().contains("s3cret"));
+    }
+}

@@ -1,0 +1,240 @@
+//! Asking a running server whether it answers or is ready, as health checks of containers do.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
+    SignatureScheme, StreamOwned,
+};
+
+use crate::http::edge::listener::Endpoint;
+
+/// How long to wait for each step.
+const STEP_MAX: Duration = Duration::from_secs(5);
+
+/// What a server is asked. Neither question carries a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether it answers.
+    Answers,
+    /// Whether its database answers, too, and it has not been told to stop.
+    IsReady,
+}
+
+impl Question {
+    fn request(self) -> String {
+        let path = match self {
+            Self::Answers => "/",
+            Self::IsReady => "/readyz",
+        };
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    }
+}
+
+/// How a server can be reached, as its options say.
+#[derive(Clone, Debug)]
+pub struct Reach {
+    /// The addresses to ask.
+    pub apis: Vec<Endpoint>,
+    /// The addresses without TLS for health checks. They may be among those to ask.
+    pub admin: Vec<Endpoint>,
+    /// Whether the APIs have TLS.
+    pub has_tls: bool,
+    /// Whether they demand client certificates.
+    pub demands_certificates: bool,
+}
+
+impl Reach {
+    /// The addresses that are asked, and whether with TLS. An address that answers only clients with a certificate
+    /// cannot say whether it is ready; the addresses for health checks can, which say the same of all APIs.
+    pub fn asked(&self, question: Question) -> Vec<(&Endpoint, bool)> {
+        let is_admin = |endpoint| self.admin.iter().any(|admin| is_same(admin, endpoint));
+        let mut asked: Vec<(&Endpoint, bool)> = Vec::new();
+        for endpoint in &self.apis {
+            let with_tls =
+                self.has_tls && matches!(endpoint, Endpoint::Tcp(_)) && !is_admin(endpoint);
+            let is_closed = with_tls && self.demands_certificates && question == Question::IsReady;
+            if is_closed && !self.admin.is_empty() {
+                asked.extend(self.admin.iter().map(|admin| (admin, false)));
+            } else {
+                asked.push((endpoint, with_tls));
+            }
+        }
+        let mut once = Vec::new();
+        asked.retain(|(endpoint, _)| {
+            let is_new = !once.contains(endpoint);
+            once.push(*endpoint);
+            is_new
+        });
+        asked
+    }
+}
+
+/// Whether a request to one address reaches the listener of the other.
+fn is_same(listener: &Endpoint, asked: &Endpoint) -> bool {
+    match (listener, asked) {
+        (Endpoint::Tcp(listener), Endpoint::Tcp(asked)) => {
+            let everywhere = listener.ip().is_unspecified();
+            listener.port() == asked.port()
+                && (everywhere || reachable(*listener) == reachable(*asked))
+        }
+        (listener, asked) => listener == asked,
+    }
+}
+
+/// Asks the server that listens at an endpoint; TCP is with TLS or without.
+///
+/// # Errors
+/// It does not answer, or not with 200.
+pub fn health(endpoint: &Endpoint, with_tls: bool, question: Question) -> io::Result<()> {
+    let request = question.request();
+    let answer = match endpoint {
+        Endpoint::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(STEP_MAX))?;
+            stream.set_write_timeout(Some(STEP_MAX))?;
+            ask(stream, &request)?
+        }
+        Endpoint::Tcp(address) => {
+            let stream = TcpStream::connect_timeout(&reachable(*address), STEP_MAX)?;
+            stream.set_read_timeout(Some(STEP_MAX))?;
+            stream.set_write_timeout(Some(STEP_MAX))?;
+            let answer =
+                if with_tls { ask(encrypted(stream)?, &request) } else { ask(stream, &request) };
+            match (answer, question) {
+                // Whoever asks for a certificate is alive, and we have none.
+                (Err(error), Question::Answers) if wants_a_certificate(&error) => return Ok(()),
+                (Err(error), Question::IsReady) if wants_a_certificate(&error) => {
+                    let why = "it demands a client certificate; ask its --admin-listen instead";
+                    return Err(io::Error::other(why));
+                }
+                (outcome, _) => outcome?,
+            }
+        }
+    };
+    if answer.starts_with("HTTP/1.1 200 ") {
+        return Ok(());
+    }
+    let status = answer.lines().next().unwrap_or("nothing").to_owned();
+    let words = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
+    Err(io::Error::other(match (question, words) {
+        (Question::IsReady, words) if !words.is_empty() => format!("it answered {status}: {words}"),
+        (Question::Answers | Question::IsReady, _) => format!("it answered {status}"),
+    }))
+}
+
+/// Where a server that listens everywhere answers.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => ([127, 0, 0, 1], v4.port()).into(),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => (Ipv6Addr::LOCALHOST, v6.port()).into(),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => address,
+    }
+}
+
+fn ask(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.take(4096).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+fn encrypted(stream: TcpStream) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anyone))
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
+    let client = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    Ok(StreamOwned::new(client, stream))
+}
+
+fn wants_a_certificate(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    inner == Some(&Error::AlertReceived(AlertDescription::CertificateRequired))
+}
+
+/// Believes every certificate. The question is whether somebody answers at an address of this
+/// machine, not who; nothing is told that others must not hear.
+#[derive(Debug)]
+struct Anyone;
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Question, Reach};
+
+    fn asked(listen: &str, admin: &str, question: Question) -> Vec<String> {
+        let read = |list: &str| list.split_terminator(',').map(|it| it.parse().unwrap()).collect();
+        let reach = Reach {
+            apis: read(listen),
+            admin: read(admin),
+            has_tls: true,
+            demands_certificates: true,
+        };
+        let words = |with_tls| if with_tls { "https" } else { "http" };
+        let asked = reach.asked(question).into_iter();
+        asked.map(|(endpoint, with_tls)| format!("{}://{endpoint}", words(with_tls))).collect()
+    }
+
+    #[test]
+    fn what_has_no_tls_is_asked_without() {
+        let asked = |listen, admin| asked(listen, admin, Question::Answers);
+        assert_eq!(asked("127.0.0.1:1,unix:/s", ""), ["https://127.0.0.1:1", "http://unix:/s"]);
+        assert_eq!(asked("127.0.0.1:2", "127.0.0.1:2"), ["http://127.0.0.1:2"]);
+        assert_eq!(asked("127.0.0.1:2", "0.0.0.0:2"), ["http://127.0.0.1:2"]);
+        assert_eq!(asked("127.0.0.2:2", "127.0.0.1:2"), ["https://127.0.0.2:2"]);
+    }
+
+    #[test]
+    fn who_demands_certificates_is_asked_elsewhere_whether_it_is_ready() {
+        let asked = |listen, admin| asked(listen, admin, Question::IsReady);
+        assert_eq!(asked("127.0.0.1:1,[::]:1", ""), ["https://127.0.0.1:1", "https://[::]:1"]);
+        let told = asked("127.0.0.1:1,unix:/s,127.0.0.1:2", "127.0.0.1:3");
+        assert_eq!(told, ["http://127.0.0.1:3", "http://unix:/s"]);
+        assert_eq!(asked("127.0.0.1:3", "127.0.0.1:3"), ["http://127.0.0.1:3"]);
+    }
+}

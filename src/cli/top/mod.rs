@@ -1,0 +1,274 @@
+//! `berth top`: what a server does at present, and what changes in the cloud.
+
+mod cloud;
+mod exposition;
+mod figures;
+mod screen;
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use reqwest::{Method, StatusCode, Url};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use self::cloud::{Cloud, Hot};
+use self::exposition::Samples;
+use self::figures::Figures;
+use super::providers::version;
+use super::service::ServiceOptions;
+use crate::http_client::{ClientTls, HttpClient};
+use crate::moving::placement_client::{Client, Microversion};
+use crate::server::serve::Failure;
+
+/// The largest answer of `/metrics`, in bytes.
+const METRICS_MAX: usize = 16 << 20;
+/// How long `/metrics` may take.
+const METRICS_TIMEOUT: Duration = Duration::from_secs(10);
+/// Looking at the whole cloud takes at most this part of the time.
+const CLOUD_SHARE: u32 = 10;
+/// How often keys are looked for.
+const KEYS: Duration = Duration::from_millis(200);
+
+/// Options of `top`.
+#[derive(Args, Clone, Debug)]
+pub struct TopOptions {
+    /// Address of --admin-listen of one replica, whose metrics are shown.
+    #[arg(
+        long,
+        env = "BERTH_ADMIN_URL",
+        default_value = "http://127.0.0.1:8779",
+        value_name = "URL"
+    )]
+    pub admin_url: Url,
+
+    /// Seconds between two looks.
+    #[arg(long, default_value = "2", value_name = "SECONDS",
+          value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub interval: u16,
+
+    /// Look twice, print what was done in between as JSON, and end.
+    #[arg(long)]
+    pub json: bool,
+
+    /// The service, Berth or OpenStack Placement.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// What is shown.
+struct View {
+    url: String,
+    interval: u16,
+    is_paused: bool,
+    /// What the server does, or why that is not known.
+    server: Result<Figures, String>,
+    /// The last look at the cloud, if there was one, or why there was none.
+    cloud: Result<Option<Cloud>, String>,
+    hottest: Vec<Hot>,
+}
+
+/// What keys ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Quit,
+    Pause,
+    Redraw,
+}
+
+/// Runs `berth top`, and returns the text that it prints in the end.
+///
+/// # Errors
+/// The service cannot be asked, or standard output is no terminal.
+pub async fn run(options: &TopOptions) -> Result<String, Failure> {
+    let client = options.service.reader().map_err(Failure)?;
+    let version = version(&client).await?;
+    let url = client.url().await.map_err(|error| Failure(error.to_string()))?.to_string();
+    let looking = Looking::new(client, version, options, url)?;
+    if options.json {
+        return once(looking).await;
+    }
+    if !std::io::stdout().is_terminal() {
+        return Err(Failure("standard output is no terminal: see --json".to_owned()));
+    }
+    let mut terminal =
+        ratatui::try_init().map_err(|error| Failure(format!("the terminal fails: {error}")))?;
+    let done = watch(looking, &mut terminal).await;
+    ratatui::restore();
+    done.map(|()| String::new())
+}
+
+/// What is done in one interval, as JSON.
+async fn once(mut looking: Looking) -> Result<String, Failure> {
+    looking.look_at_server().await;
+    looking.look_at_cloud().await;
+    tokio::time::sleep(Duration::from_secs(looking.view.interval.into())).await;
+    looking.look_at_server().await;
+    looking.look_at_cloud().await;
+    let View { server, cloud, hottest, .. } = looking.view;
+    let cloud = cloud.map_err(Failure)?;
+    let classes = cloud.map(|cloud| cloud.classes);
+    let (server, why) = server.map_or_else(|why| (None, Some(why)), |it| (Some(it), None));
+    let all =
+        json!({"server": server, "server_unknown": why, "classes": classes, "hottest": hottest});
+    Ok(format!("{all:#}"))
+}
+
+/// Shows everything until a key ends it.
+async fn watch(
+    mut looking: Looking,
+    terminal: &mut ratatui::DefaultTerminal,
+) -> Result<(), Failure> {
+    let mut keys = keys();
+    let mut ticks = tokio::time::interval(Duration::from_secs(looking.view.interval.into()));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        terminal
+            .draw(|frame| screen::draw(frame, &looking.view))
+            .map_err(|error| Failure(format!("the terminal fails: {error}")))?;
+        tokio::select! {
+            key = keys.recv() => match key {
+                None | Some(Key::Quit) => return Ok(()),
+                Some(Key::Pause) => looking.view.is_paused = !looking.view.is_paused,
+                Some(Key::Redraw) => {}
+            },
+            _ = ticks.tick(), if !looking.view.is_paused => {
+                looking.look_at_server().await;
+                if looking.cloud_is_due() {
+                    looking.look_at_cloud().await;
+                }
+            }
+        }
+    }
+}
+
+/// The keys that are pressed, read by a thread of its own.
+fn keys() -> mpsc::Receiver<Key> {
+    let (sender, receiver) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        while !sender.is_closed() {
+            let key = match event::poll(KEYS)
+                .and_then(|is_there| is_there.then(event::read).transpose())
+            {
+                Ok(None) => continue,
+                Ok(Some(event)) => key_of(&event),
+                Err(_) => Some(Key::Quit),
+            };
+            let Some(key) = key else { continue };
+            if sender.blocking_send(key).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn key_of(event: &Event) -> Option<Key> {
+    if let Event::Resize(..) = event {
+        return Some(Key::Redraw);
+    }
+    let key = event.as_key_press_event()?;
+    if key.code == KeyCode::Char('p') {
+        return Some(Key::Pause);
+    }
+    let interrupts =
+        key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+    let quits = interrupts || key.code == KeyCode::Char('q') || key.code == KeyCode::Esc;
+    quits.then_some(Key::Quit)
+}
+
+/// Looks at the server and at the cloud.
+struct Looking {
+    client: Client,
+    version: Microversion,
+    http: HttpClient,
+    metrics: Url,
+    view: View,
+    samples: Option<(Instant, Samples)>,
+    /// When the next look at the cloud is due.
+    due: Instant,
+}
+
+impl Looking {
+    fn new(
+        client: Client,
+        version: Microversion,
+        options: &TopOptions,
+        url: String,
+    ) -> Result<Self, Failure> {
+        let failure = |error: &dyn std::fmt::Display| Failure(format!("--admin-url: {error}"));
+        let metrics = options.admin_url.join("/metrics").map_err(|error| failure(&error))?;
+        let http = HttpClient::new(&ClientTls::default(), "the server");
+        let view = View {
+            url,
+            interval: options.interval,
+            is_paused: false,
+            server: Err("not known yet".to_owned()),
+            cloud: Ok(None),
+            hottest: Vec::new(),
+        };
+        Ok(Self {
+            client,
+            version,
+            http: http.map_err(|why| failure(&why))?,
+            metrics,
+            view,
+            samples: None,
+            due: Instant::now(),
+        })
+    }
+
+    /// Reads the metrics, and makes figures of them and of those of the time before.
+    async fn look_at_server(&mut self) {
+        match self.metrics().await {
+            Err(why) => {
+                self.samples = None;
+                self.view.server = Err(format!(
+                    "{}: {why}. Start `berth serve` with --admin-listen, and name its address with \
+                     --admin-url.",
+                    self.metrics
+                ));
+            }
+            Ok(now) => {
+                let at = Instant::now();
+                if let Some((then, before)) = &self.samples {
+                    let seconds = at.duration_since(*then).as_secs_f64();
+                    self.view.server = Ok(Figures::between(before, &now, seconds));
+                }
+                self.samples = Some((at, now));
+            }
+        }
+    }
+
+    async fn metrics(&self) -> Result<Samples, String> {
+        let request = self.http.request(Method::GET, self.metrics.clone());
+        let exchange = timeout(METRICS_TIMEOUT, self.http.exchange(request, METRICS_MAX)).await;
+        let late = |_| format!("no answer within {} s", METRICS_TIMEOUT.as_secs());
+        let answer = exchange.map_err(late)?.map_err(|error| error.to_string())?;
+        if answer.status != StatusCode::OK {
+            return Err(format!("the answer is {}", answer.status));
+        }
+        Ok(Samples::parse(&String::from_utf8_lossy(&answer.body)))
+    }
+
+    fn cloud_is_due(&self) -> bool {
+        Instant::now() >= self.due
+    }
+
+    async fn look_at_cloud(&mut self) {
+        let began = Instant::now();
+        match Cloud::read(&self.client, self.version).await {
+            Err(why) => self.view.cloud = Err(why.to_string()),
+            Ok(now) => {
+                if let Ok(Some(before)) = &self.view.cloud {
+                    self.view.hottest = now.hottest(before);
+                }
+                self.view.cloud = Ok(Some(now));
+            }
+        }
+        self.due = Instant::now() + began.elapsed() * CLOUD_SHARE;
+    }
+}

@@ -1,0 +1,147 @@
+//! `berth watch`: changes as they are committed.
+
+mod words;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use clap::Args;
+use reqwest::StatusCode;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use self::words::{Names, concerns, line, tone};
+use super::bars::Colours;
+use super::columns::{FormatOptions, ListFormat};
+use super::page::painted;
+use super::service::ServiceOptions;
+use crate::http::operator::views::events::{Change, Event};
+use crate::moving::placement_client::{Client, Error, Microversion, is_for_now};
+use crate::observe::printable::escaped;
+use crate::server::serve::Failure;
+
+/// The path of events.
+const PATH: &str = "/-/v1/events";
+/// The form in which they are asked for.
+const LINES: &str = "application/x-ndjson";
+/// The pause before the service is asked again, after it could not be asked. Each further one is twice as long.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Options of `watch`.
+#[derive(Args, Clone, Debug)]
+pub struct WatchOptions {
+    /// Only changes that concern this provider (its UUID or name), consumer (its UUID), or project (its id).
+    ///
+    /// A change concerns a provider if it is its own, or if a consumer begins, goes on or ends to hold something
+    /// there. Without, all changes are printed.
+    #[arg(value_name = "PROVIDER|CONSUMER|PROJECT")]
+    pub object: Option<String>,
+
+    /// Begin after the event with this number, instead of now.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
+    pub since: Option<i64>,
+
+    /// How events are printed: a line for people, or a line of JSON each.
+    #[command(flatten)]
+    pub format: FormatOptions,
+
+    /// The server.
+    #[command(flatten)]
+    pub service: ServiceOptions,
+}
+
+/// Runs `berth watch`: says each event by `say`, and what else has to be said by `notice`, until nobody
+/// hears it any more. A connection that breaks is made anew, from the last number.
+///
+/// # Errors
+/// The server cannot be asked at the beginning, or will not answer later on.
+pub async fn run(
+    options: &WatchOptions,
+    say: impl Fn(&str) -> bool,
+    notice: impl Fn(&str),
+) -> Result<(), Failure> {
+    let notice = |words: &str| notice(&escaped(words));
+    let failure = |error: Error| Failure(error.to_string());
+    let client = options.service.reader().map_err(Failure)?;
+    let mut names = names(&client).await.map_err(failure)?;
+    let object = options.object.as_deref().map(|object| known(object, &names, &notice));
+    let colours = Colours::of_stdout();
+    let (mut since, mut pause, mut is_first) = (options.since, PAUSE, true);
+    loop {
+        let path = since.map_or(PATH.to_owned(), |number| format!("{PATH}?since={number}"));
+        let mut lines = match client.lines(&path, LINES).await {
+            Ok(lines) => lines,
+            Err(error) if error.status() == Some(StatusCode::GONE) => {
+                notice(
+                    "Events are missing here: the log does not reach back, or began anew. Going on from now.",
+                );
+                since = None;
+                continue;
+            }
+            Err(error) if !is_first && is_for_now(&error) => {
+                notice(&format!("{error}; trying again in {} s", pause.as_secs()));
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
+                continue;
+            }
+            Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
+                return Err(Failure(format!("only Berth with --events tells of changes: {error}")));
+            }
+            Err(error) => return Err(failure(error)),
+        };
+        (pause, is_first) = (PAUSE, false);
+        let broken = loop {
+            let read = match lines.next().await {
+                Ok(Some(read)) => read,
+                Ok(None) => break None,
+                Err(error) => break Some(error),
+            };
+            let event: Event = serde_json::from_str(&read).map_err(|error| {
+                Failure(escaped(&format!("{read:.200}: this is no event: {error}")))
+            })?;
+            since = if let Change::Gap { .. } = event.change { None } else { Some(event.number) };
+            match &event.change {
+                Change::Position {} | Change::End { .. } => continue,
+                Change::Gap { detail } => notice(&format!("Events are missing here: {detail}.")),
+                Change::Provider { .. }
+                | Change::Consumer { .. }
+                | Change::Trait { .. }
+                | Change::ResourceClass { .. } => {}
+            }
+            if object.as_ref().is_none_or(|object| concerns(&event, object)) {
+                let is_heard = match options.format.chosen() {
+                    ListFormat::Json => say(&read),
+                    ListFormat::Table => {
+                        let line = line(&event, &names);
+                        line.is_none_or(|line| say(&painted(tone(&event), &line, colours)))
+                    }
+                };
+                if !is_heard {
+                    return Ok(());
+                }
+            }
+            names.learn(&event);
+        };
+        if let Some(error) = broken {
+            notice(&format!("{error}; going on from the last event"));
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The provider or the consumer that is meant, by its UUID, or else the project.
+fn known(object: &str, names: &Names, notice: &impl Fn(&str)) -> String {
+    if let Some(uuid) = names.uuid(object).or_else(|| Uuid::parse_str(object).ok()) {
+        return uuid.to_string();
+    }
+    notice(&format!("No provider is called {object}: watching the project of this name."));
+    object.to_owned()
+}
+
+/// The names of all providers.
+async fn names(client: &Client) -> Result<Names, Error> {
+    let providers = client.providers::<Uuid>("", Microversion::MAX).await?;
+    let names: HashMap<Uuid, String> = providers.into_iter().map(|it| (it.uuid, it.name)).collect();
+    Ok(Names(names))
+}

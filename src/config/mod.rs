@@ -1,0 +1,404 @@
+//! Every option, once: its type, its default and its documentation. The doc comments are the text of
+//! `--help` and of `samples/berth.toml`. A value comes from a flag, or else from the environment, the
+//! configuration file or the default.
+
+mod audit;
+mod candidates;
+mod database;
+pub mod database_url;
+mod events;
+pub mod file;
+pub mod flavors;
+mod front;
+mod history;
+mod keystone;
+pub mod nearest;
+mod planner;
+mod policy;
+mod refused;
+mod traces;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+pub use self::audit::{AuditFormat, AuditOptions};
+pub use self::candidates::{CandidateOptions, OrderKind};
+pub use self::database::DatabaseOptions;
+pub use self::events::EventOptions;
+pub use self::front::FrontOptions;
+pub use self::history::HistoryOptions;
+pub use self::keystone::KeystoneOptions;
+pub use self::planner::{
+    Exclusivity, PlannerAddress, PlannerOptions, endpoints as planner_endpoints,
+};
+pub use self::policy::PolicyOptions;
+pub use self::refused::RefusedOptions;
+pub use self::traces::TraceOptions;
+use crate::http::app::CandidateOrder;
+use crate::http::edge::listener::Endpoint;
+pub use crate::observe::log_settings::LogFormat;
+use crate::observe::log_settings::{self, LogSettings};
+
+/// The largest pool of connections to a private PostgreSQL, which accepts 200 connections.
+const PRIVATE_MAX: u32 = 150;
+
+/// The largest limit that an option may set.
+const COUNT_MAX: usize = 1_000_000;
+
+/// How to log.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Logging")]
+pub struct LogOptions {
+    /// What to log: a level (error, warn, info, debug, trace) or directives such as
+    /// `info,berth::store=debug`.
+    #[arg(long, env = "BERTH_LOG", default_value = "info", value_name = "FILTER",
+          value_parser = log_filter)]
+    pub log: String,
+
+    /// Format of log lines on standard error.
+    #[arg(long, env = "BERTH_LOG_FORMAT", default_value = "human", value_name = "FORMAT")]
+    pub log_format: LogFormat,
+}
+
+impl LogOptions {
+    /// The same as settings that can be replaced later.
+    pub fn settings(&self) -> LogSettings {
+        LogSettings { filter: self.log.clone(), format: self.log_format }
+    }
+}
+
+/// Who callers are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Auth {
+    /// Believe every caller: X-Auth-Token is "USER:PROJECT", and the user "admin" is an
+    /// administrator.
+    Noauth2,
+    /// Validate each token with Keystone.
+    Keystone,
+}
+
+/// In which order allocation candidates are generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum GenerationStrategy {
+    /// All candidates of one provider tree before those of the next.
+    DepthFirst,
+    /// One candidate of each provider tree in turn.
+    BreadthFirst,
+}
+
+/// The options of `berth serve`.
+#[derive(Args, Clone, Debug)]
+pub struct Config {
+    /// Read options from this TOML file.
+    ///
+    /// Every option below is a key, without the leading dashes. See samples/berth.toml. Default:
+    /// /etc/berth/berth.toml if it is there; /dev/null stands for no file.
+    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Addresses of the Placement API: `ADDRESS:PORT`, or `unix:/path` for a Unix socket.
+    ///
+    /// The owner and the group of a Unix socket may connect to it.
+    #[arg(
+        long,
+        env = "BERTH_LISTEN",
+        default_value = "127.0.0.1:8778",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub listen: Vec<Endpoint>,
+
+    /// Also serve the Placement API below this path, such as /placement.
+    #[arg(long, env = "BERTH_PATH_PREFIX", value_name = "PATH", value_parser = path_prefix)]
+    pub path_prefix: Option<String>,
+
+    /// How callers are authenticated.
+    #[arg(long, env = "BERTH_AUTH", default_value = "noauth2", value_name = "KIND")]
+    pub auth: Auth,
+
+    /// Allow noauth2 on addresses that other machines can reach.
+    #[arg(long, env = "BERTH_ALLOW_NOAUTH", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub allow_noauth: bool,
+
+    /// Size of the connection pool for single changes and for reads of consumers.
+    ///
+    /// Each replica usually opens four more connections.
+    #[arg(long, env = "BERTH_DATABASE_CONNECTIONS", default_value = "10", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub database_connections: u32,
+
+    /// Seconds to wait at the start for an unavailable database; 0: do not wait; -1: wait without
+    /// limit.
+    ///
+    /// While Berth waits, it answers requests with 503.
+    #[arg(long, env = "BERTH_DATABASE_WAIT", default_value = "-1", allow_negative_numbers = true,
+          value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(-1..))]
+    pub database_wait: i64,
+
+    /// Migrate the database of --database-url at the start, as `berth db migrate` does.
+    ///
+    /// For containers, whose replicas may all start at once: they take turns. The role needs the
+    /// right to change the schema.
+    #[arg(long, env = "BERTH_DATABASE_MIGRATE", default_value = "false", num_args = 0..=1,
+          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub database_migrate: bool,
+
+    /// Answer reads only while the primary acknowledges heartbeats within this many seconds.
+    ///
+    /// A replica answers a read only if the primary has committed a heartbeat that began within the
+    /// lease. A primary that was replaced without knowing it is then trusted no longer than the
+    /// lease. The price: reads also stop while a synchronous standby, for which commits must wait,
+    /// is unavailable. Default: reads are answered as long as the primary answers.
+    #[arg(long, env = "BERTH_PRIMARY_LEASE", value_name = "SECONDS", value_parser = seconds)]
+    pub primary_lease: Option<Duration>,
+
+    /// Maximum number of allocation candidates to generate for one request; -1: no limit.
+    #[arg(long, env = "BERTH_MAX_ALLOCATION_CANDIDATES", default_value = "-1",
+          allow_negative_numbers = true, value_name = "COUNT",
+          value_parser = clap::value_parser!(i64).range(-1..))]
+    pub max_allocation_candidates: i64,
+
+    /// Return allocation candidates in random order, and a random selection when there is a limit.
+    #[arg(long, env = "BERTH_RANDOMIZE_ALLOCATION_CANDIDATES", default_value = "false",
+          num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
+          value_name = "BOOL")]
+    pub randomize_allocation_candidates: bool,
+
+    /// Order in which allocation candidates are generated.
+    #[arg(
+        long,
+        env = "BERTH_ALLOCATION_CANDIDATES_GENERATION_STRATEGY",
+        default_value = "depth-first",
+        value_name = "STRATEGY"
+    )]
+    pub allocation_candidates_generation_strategy: GenerationStrategy,
+
+    /// Project of consumers that are claimed without a project (before microversion 1.8).
+    #[arg(
+        long,
+        env = "BERTH_INCOMPLETE_CONSUMER_PROJECT_ID",
+        default_value = "00000000-0000-0000-0000-000000000000",
+        value_name = "ID"
+    )]
+    pub incomplete_consumer_project_id: String,
+
+    /// User of consumers that are claimed without a user (before microversion 1.8).
+    #[arg(
+        long,
+        env = "BERTH_INCOMPLETE_CONSUMER_USER_ID",
+        default_value = "00000000-0000-0000-0000-000000000000",
+        value_name = "ID"
+    )]
+    pub incomplete_consumer_user_id: String,
+
+    /// Maximum size of a request body, in bytes.
+    #[arg(long, env = "BERTH_MAX_BODY_BYTES", default_value = "1048576", value_name = "BYTES")]
+    pub max_body_bytes: usize,
+
+    /// Maximum number of open connections, on all addresses together.
+    ///
+    /// When the limit is reached, a new connection replaces the one that has been idle longest.
+    /// While none is idle, new connections wait to be accepted. Each connection takes a file
+    /// descriptor.
+    #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT",
+          value_parser = count)]
+    pub max_connections: usize,
+
+    /// Seconds a client has for the TLS handshake and for sending the head of a request.
+    ///
+    /// The time for a later request on the same connection begins with the first byte of its head.
+    #[arg(long, env = "BERTH_HEADER_TIMEOUT", default_value = "60", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub header_timeout: Duration,
+
+    /// Seconds a client has to send the body of a request, and to read each part of an answer.
+    #[arg(long, env = "BERTH_BODY_TIMEOUT", default_value = "30", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub body_timeout: Duration,
+
+    /// Seconds a search for allocation candidates may continue without finding one.
+    ///
+    /// Then the request is answered with 503, or, if the answer has begun, the connection is
+    /// closed.
+    #[arg(long, env = "BERTH_SEARCH_TIMEOUT", default_value = "10", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub search_timeout: Duration,
+
+    /// Seconds to serve on after SIGTERM while `/readyz` answers 503.
+    ///
+    /// Load balancers send requests until they notice. Set this to a little more than the interval
+    /// of their health checks times the failures they wait for; 0: close the listeners at once.
+    #[arg(long, env = "BERTH_SHUTDOWN_DELAY", default_value = "0", value_name = "SECONDS",
+          value_parser = seconds_or_none)]
+    pub shutdown_delay: Duration,
+
+    /// Seconds that requests in progress have to finish after SIGTERM and --shutdown-delay.
+    #[arg(long, env = "BERTH_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
+          value_parser = seconds)]
+    pub shutdown_grace: Duration,
+
+    /// The order of candidates.
+    #[command(flatten)]
+    pub candidates: CandidateOptions,
+
+    /// The front.
+    #[command(flatten)]
+    pub front: FrontOptions,
+
+    /// The planner.
+    #[command(flatten)]
+    pub planner: PlannerOptions,
+
+    /// Who may do what.
+    #[command(flatten)]
+    pub policy: PolicyOptions,
+
+    /// Keystone.
+    #[command(flatten)]
+    pub keystone: KeystoneOptions,
+
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseOptions,
+
+    /// The logs.
+    #[command(flatten)]
+    pub logs: LogOptions,
+
+    /// The audit log.
+    #[command(flatten)]
+    pub audit: AuditOptions,
+
+    /// The log of events.
+    #[command(flatten)]
+    pub events: EventOptions,
+
+    /// The history of changes.
+    #[command(flatten)]
+    pub history: HistoryOptions,
+
+    /// Refused requests.
+    #[command(flatten)]
+    pub refused: RefusedOptions,
+
+    /// The traces.
+    #[command(flatten)]
+    pub traces: TraceOptions,
+}
+
+impl Config {
+    /// How long to wait at the start for an unavailable database; `None`: without limit.
+    pub fn database_wait(&self) -> Option<Duration> {
+        u64::try_from(self.database_wait).ok().map(Duration::from_secs)
+    }
+
+    /// Which hosts come first among candidates.
+    ///
+    /// # Errors
+    /// The options for it contradict each other.
+    pub fn candidate_order(&self) -> Result<CandidateOrder, String> {
+        self.candidates.order(self.randomize_allocation_candidates)
+    }
+
+    /// Checks that the options fit together, without opening the files that they name.
+    ///
+    /// # Errors
+    /// One sentence for each fault, on lines of their own.
+    pub fn check(&self) -> Result<(), String> {
+        let mut wrong = Vec::new();
+        if self.listen.is_empty() {
+            wrong.push("--listen needs at least one address".to_owned());
+        }
+        if self.database.database_url.is_none() && self.database_connections > PRIVATE_MAX {
+            wrong.push(format!(
+                "--database-connections must be at most {PRIVATE_MAX} with the private PostgreSQL"
+            ));
+        }
+        wrong.extend(self.database.hosts().err());
+        wrong.extend(self.front.tls().err());
+        wrong.extend(self.candidate_order().err());
+        wrong.extend(self.front.check_flavors().err());
+        wrong.extend(self.planner.check().err());
+        wrong.extend(self.traces.endpoint().err());
+        match self.planner.endpoints() {
+            Ok(planner) => {
+                wrong.extend(self.check_places(&planner));
+                wrong.extend(self.check_reach(self.listen.iter().chain(planner)).err());
+            }
+            Err(why) if wrong.contains(&why) => {}
+            Err(why) => wrong.push(why),
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+    }
+
+    /// Two options cannot have the same address, and one cannot have it twice. A sentence for each pair.
+    fn check_places(&self, planner: &[&Endpoint]) -> Vec<String> {
+        let listen = self.listen.iter().map(|it| ("--listen", it));
+        let planner = planner.iter().map(|it| ("--planner-listen", *it));
+        let admin = self.front.admin_listen.iter().map(|it| ("--admin-listen", it));
+        let places: Vec<(&str, &Endpoint)> = listen.chain(planner).chain(admin).collect();
+        let pairs = places.iter().enumerate().flat_map(|(nth, one)| {
+            let later = places.iter().skip(nth + 1);
+            later.filter(|other| one.1.excludes(other.1)).map(move |other| (one, other))
+        });
+        pairs
+            .map(|((option, one), (other, second))| {
+                format!("{option} {one} and {other} {second} cannot both be listened on")
+            })
+            .collect()
+    }
+
+    /// Checks that other machines cannot reach an API that believes every caller.
+    ///
+    /// # Errors
+    /// The address that they can reach.
+    pub fn check_reach<'a>(
+        &self,
+        endpoints: impl IntoIterator<Item = &'a Endpoint>,
+    ) -> Result<(), String> {
+        let open = endpoints.into_iter().find(|endpoint| !endpoint.is_local());
+        let everybody = self.auth == Auth::Noauth2 && !self.allow_noauth;
+        match open {
+            Some(open) if everybody => Err(format!(
+                "--auth noauth2 believes every caller, and other machines can reach {open}; listen \
+                 on 127.0.0.1, or pass --allow-noauth if something in front keeps strangers out"
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// A limit.
+pub(crate) fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=COUNT_MAX) => Ok(count),
+        _ => Err(format!("must be a number from 1 to {COUNT_MAX}")),
+    }
+}
+
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(duration) if duration > Duration::ZERO => Ok(duration),
+        _ => Err("must be more than 0".to_owned()),
+    }
+}
+
+fn seconds_or_none(text: &str) -> Result<Duration, String> {
+    if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
+}
+
+fn log_filter(text: &str) -> Result<String, String> {
+    log_settings::check(text).map(|()| text.to_owned())
+}
+
+fn path_prefix(text: &str) -> Result<String, String> {
+    let trimmed = text.trim_end_matches('/');
+    if trimmed.is_empty() || !trimmed.starts_with('/') {
+        return Err("must begin with / and have at least one segment".to_owned());
+    }
+    Ok(trimmed.to_owned())
+}

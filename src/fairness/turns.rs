@@ -1,0 +1,500 @@
+//! Turns at work that takes long, shared fairly among those who ask for it: projects at plans and
+//! searches, client addresses at Keystone. However much one of them asks for, the others get turns.
+//!
+//! A free turn goes to the asker that holds the fewest turns. Among those, work decides: each request
+//! says how much work it is, and the askers get equal amounts of work (self-clocked fair queueing). So
+//! an asker with little work comes before one with much, but not time and again. Of the requests of
+//! one asker, the one of least work comes first, until a request has been overtaken by as much work as
+//! it is itself. If all requests are equal, askers come one after the other, first come, first served.
+//!
+//! An asker holds a bounded number of turns at once, and a bounded number of its requests wait. A
+//! request that is dropped, waiting or with its turn, leaves nothing behind.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::auth::policy::Caller;
+
+/// How many requests may wait for a turn at plans or searches.
+const WAITING_MAX: Waiting = Waiting { of_one: 1024, of_all: usize::MAX };
+
+/// Who asks for a turn, by its hash: two askers with one hash would share their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Asker(u64);
+
+impl Asker {
+    /// The project that a caller asks for, or else the caller.
+    pub fn of(caller: &Caller) -> Self {
+        match &caller.project {
+            Some(project) => Self::named(project),
+            None => Self::named(caller.user.as_deref().unwrap_or_default()),
+        }
+    }
+
+    /// The project with an id.
+    pub fn named(project: &str) -> Self {
+        Self::hashed(project)
+    }
+
+    /// Anything else that tells askers apart.
+    pub fn hashed(asker: impl Hash) -> Self {
+        static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Self(SEED.hash_one(asker))
+    }
+}
+
+/// How many requests may wait for a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// Requests of one asker.
+    pub of_one: usize,
+    /// Requests of all askers.
+    pub of_all: usize,
+}
+
+/// Too many requests of the asker, or of all, wait already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many requests of this project wait for their turns")]
+pub struct QueueFull;
+
+/// A number of turns that can be held at once. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Turns(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    at_once: usize,
+    of_each: usize,
+    waiting_max: Waiting,
+    line: Mutex<Line>,
+}
+
+/// Who has turns and who waits for them. Whenever a turn is free, nobody waits who may have it.
+#[derive(Debug, Default)]
+struct Line {
+    held: HashMap<Asker, usize>,
+    all_held: usize,
+    /// The asker that has waited longest since its last turn comes first.
+    waiting: VecDeque<Queue>,
+    /// The work of the asker that has been given the most of it while it had requests waiting. An
+    /// asker that begins to wait counts as having been given as much.
+    clock: u64,
+}
+
+/// The requests of an asker that wait, in the order in which they came.
+#[derive(Debug)]
+struct Queue {
+    asker: Asker,
+    /// The work given to the asker, by the clock of the line.
+    given: u64,
+    requests: VecDeque<Request>,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+struct Request {
+    work: u64,
+    /// The work of later requests of the asker that came first.
+    overtaken_by: u64,
+    sender: oneshot::Sender<Turn>,
+}
+
+/// A turn, until it is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    turns: Turns,
+    asker: Asker,
+}
+
+impl Turns {
+    /// `at_once` turns, of which one asker holds at most `of_each`.
+    pub fn new(at_once: usize, of_each: usize) -> Self {
+        Self::bounded(at_once, of_each, WAITING_MAX)
+    }
+
+    /// The same, with a bound on the requests that wait.
+    pub fn bounded(at_once: usize, of_each: usize, waiting_max: Waiting) -> Self {
+        Self(Arc::new(Shared { at_once, of_each, waiting_max, line: Mutex::default() }))
+    }
+
+    /// Waits for a turn at one unit of work.
+    ///
+    /// # Errors
+    /// Too many requests wait already.
+    pub async fn turn(&self, asker: Asker) -> Result<Turn, QueueFull> {
+        self.turn_for(asker, 1).await
+    }
+
+    /// Waits for a turn at so much work, in units that all requests share.
+    ///
+    /// # Errors
+    /// Too many requests wait already.
+    pub async fn turn_for(&self, asker: Asker, work: u64) -> Result<Turn, QueueFull> {
+        let waits = {
+            let mut line = self.line();
+            if let Some(turn) = self.take(&mut line, asker) {
+                return Ok(turn);
+            }
+            line.wait((asker, work), self.0.waiting_max)?
+        };
+        // The other end lives in the line, which lives as long as `self`.
+        waits.await.map_err(|_| QueueFull)
+    }
+
+    /// A turn, if there is one without waiting.
+    pub fn turn_now(&self, asker: Asker) -> Option<Turn> {
+        self.take(&mut self.line(), asker)
+    }
+
+    /// How many turns are held.
+    pub fn held(&self) -> usize {
+        self.line().all_held
+    }
+
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        let line = self.line();
+        line.waiting.iter().map(Queue::len).sum()
+    }
+
+    fn take(&self, line: &mut Line, asker: Asker) -> Option<Turn> {
+        let held = line.held_by(asker);
+        if line.all_held >= self.0.at_once || held >= self.0.of_each {
+            return None;
+        }
+        line.held.insert(asker, held + 1);
+        line.all_held += 1;
+        Some(Turn { turns: self.clone(), asker })
+    }
+
+    /// Takes a turn back, and gives out those that are free.
+    fn give_back(&self, asker: Asker) {
+        let mut line = self.line();
+        line.let_go(asker);
+        while line.all_held < self.0.at_once {
+            let Some((asker, sender)) = line.next(self.0.of_each) else { break };
+            let Some(turn) = self.take(&mut line, asker) else { break };
+            drop(line);
+            // Who has stopped waiting meanwhile drops the turn, which gives it back.
+            drop(sender.send(turn));
+            line = self.line();
+        }
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn held_by(&self, asker: Asker) -> usize {
+        self.held.get(&asker).copied().unwrap_or(0)
+    }
+
+    fn wait(
+        &mut self,
+        (asker, work): (Asker, u64),
+        most: Waiting,
+    ) -> Result<oneshot::Receiver<Turn>, QueueFull> {
+        if self.is_full(asker, most) {
+            self.forget_those_who_left();
+            if self.is_full(asker, most) {
+                return Err(QueueFull);
+            }
+        }
+        let (sender, receiver) = oneshot::channel();
+        let request = Request { work, overtaken_by: 0, sender };
+        if let Some(queue) = self.waiting.iter_mut().find(|queue| queue.asker == asker) {
+            queue.requests.push_back(request);
+        } else {
+            let requests = VecDeque::from([request]);
+            self.waiting.push_back(Queue { asker, given: self.clock, requests });
+        }
+        Ok(receiver)
+    }
+
+    fn is_full(&self, asker: Asker, most: Waiting) -> bool {
+        let own = self.waiting.iter().find(|queue| queue.asker == asker);
+        own.map_or(0, |queue| queue.requests.len()) >= most.of_one
+            || self.waiting.iter().map(|queue| queue.requests.len()).sum::<usize>() >= most.of_all
+    }
+
+    fn forget_those_who_left(&mut self) {
+        self.waiting.retain_mut(|queue| {
+            queue.requests.retain(|request| !request.sender.is_closed());
+            !queue.requests.is_empty()
+        });
+    }
+
+    fn let_go(&mut self, asker: Asker) {
+        self.all_held -= 1;
+        match self.held.get_mut(&asker) {
+            Some(held) if *held > 1 => *held -= 1,
+            _ => drop(self.held.remove(&asker)),
+        }
+    }
+
+    /// The request that gets the next turn, and its asker, which holds fewer turns than it may. The
+    /// asker goes to the end of the line.
+    fn next(&mut self, of_each: usize) -> Option<(Asker, oneshot::Sender<Turn>)> {
+        self.forget_those_who_left();
+        let ranks = self.waiting.iter().enumerate().filter_map(|(at, queue)| {
+            let (held, first) = (self.held_by(queue.asker), queue.first()?);
+            let given = queue.given.saturating_add(queue.requests.get(first)?.work);
+            (held < of_each).then_some((held, given, at, first))
+        });
+        let (_, given, at, first) = ranks.min()?;
+        let mut queue = self.waiting.remove(at)?;
+        let Request { work, sender, .. } = queue.requests.remove(first)?;
+        for overtaken in queue.requests.iter_mut().take(first) {
+            overtaken.overtaken_by = overtaken.overtaken_by.saturating_add(work);
+        }
+        queue.given = given;
+        self.clock = self.clock.max(given);
+        let asker = queue.asker;
+        if !queue.requests.is_empty() {
+            self.waiting.push_back(queue);
+        }
+        Some((asker, sender))
+    }
+}
+
+impl Queue {
+    /// The position of the request that comes first.
+    fn first(&self) -> Option<usize> {
+        let has_waited_enough = |it: &Request| it.overtaken_by >= it.work;
+        let least = || {
+            let works = self.requests.iter().map(|request| request.work).enumerate();
+            works.min_by_key(|(at, work)| (*work, *at)).map(|(at, _)| at)
+        };
+        self.requests.iter().position(has_waited_enough).or_else(least)
+    }
+
+    /// The requests that still wait.
+    fn len(&self) -> usize {
+        self.requests.iter().filter(|request| !request.sender.is_closed()).count()
+    }
+}
+
+impl Turn {
+    /// How many requests wait that might have this turn instead.
+    pub fn wanted_by(&self) -> usize {
+        let line = self.turns.line();
+        let of_each = self.turns.0.of_each;
+        let could = |queue: &&Queue| {
+            let held = line.held_by(queue.asker);
+            held - usize::from(queue.asker == self.asker) < of_each
+        };
+        line.waiting.iter().filter(could).map(Queue::len).sum()
+    }
+
+    /// An equal share of something for each turn that is held at present, rounded down, but at least one.
+    pub fn share_of(&self, all: usize) -> usize {
+        (all / self.turns.held().max(1)).max(1)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.give_back(self.asker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::{Asker, QueueFull, Turn, Turns, WAITING_MAX};
+
+    type Waiting = Pin<Box<dyn Future<Output = Result<Turn, QueueFull>>>>;
+
+    fn asks(turns: &Turns, project: &str) -> Waiting {
+        asks_for(turns, project, 1)
+    }
+
+    fn poll(waiting: &mut Waiting) -> Option<Result<Turn, QueueFull>> {
+        match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => Some(turn),
+            Poll::Pending => None,
+        }
+    }
+
+    fn now(turns: &Turns, project: &str) -> Option<Turn> {
+        turns.turn_now(Asker::named(project))
+    }
+
+    #[test]
+    fn projects_come_one_after_the_other_however_much_each_asks_for() {
+        let turns = Turns::new(1, 1);
+        let turn = now(&turns, "a").unwrap();
+        let asked = ["a", "a", "a", "a", "b", "b", "c"];
+        let waiting = asked.map(|project| (project, asks(&turns, project)));
+        assert_eq!(order(turn, Vec::from(waiting)), ["a", "b", "c", "a", "b", "a", "a"]);
+        assert_eq!((turns.held(), turns.waiting()), (0, 0));
+    }
+
+    #[test]
+    fn a_project_has_no_more_than_it_may_and_the_others_have_the_rest() {
+        let turns = Turns::new(3, 2);
+        let first = (now(&turns, "a").unwrap(), now(&turns, "a").unwrap());
+        let mut third = asks(&turns, "a");
+        let other = now(&turns, "b").unwrap();
+        drop(other);
+        assert!(poll(&mut third).is_none());
+        assert_eq!((turns.held(), turns.waiting()), (2, 1));
+        drop(first.0);
+        assert!(poll(&mut third).is_some_and(|turn| turn.is_ok()));
+    }
+
+    #[test]
+    fn who_holds_fewer_turns_comes_first() {
+        let turns = Turns::new(3, 3);
+        let a = (now(&turns, "a").unwrap(), now(&turns, "a").unwrap());
+        let b = now(&turns, "b").unwrap();
+        let (mut more_of_a, mut more_of_b) = (asks(&turns, "a"), asks(&turns, "b"));
+        let mut first_of_c = asks(&turns, "c");
+        drop(a.0);
+        let _c = poll(&mut first_of_c).unwrap().unwrap();
+        drop(b);
+        let _b = poll(&mut more_of_b).unwrap().unwrap();
+        assert!(poll(&mut more_of_a).is_none());
+    }
+
+    fn asks_for(turns: &Turns, project: &str, work: u64) -> Waiting {
+        let (turns, asker) = (turns.clone(), Asker::named(project));
+        let mut waiting: Waiting = Box::pin(async move { turns.turn_for(asker, work).await });
+        assert!(poll(&mut waiting).is_none());
+        waiting
+    }
+
+    /// The order in which requests get the one turn, by their names.
+    fn order(turn: Turn, mut waiting: Vec<(&str, Waiting)>) -> Vec<&str> {
+        let mut order = Vec::new();
+        let mut last = turn;
+        while !waiting.is_empty() {
+            drop(last);
+            let given = |(at, (_, it)): (usize, &mut (&str, Waiting))| Some((at, poll(it)?));
+            let (at, next) = waiting.iter_mut().enumerate().find_map(given).unwrap();
+            order.push(waiting.remove(at).0);
+            last = next.unwrap();
+        }
+        order
+    }
+
+    #[test]
+    fn little_work_comes_first_but_holds_much_work_up_no_longer_than_that_takes_itself() {
+        for other in ["a", "b"] {
+            let turns = Turns::new(1, 1);
+            let turn = now(&turns, "c").unwrap();
+            let mut waiting = vec![("much", asks_for(&turns, "a", 3))];
+            for name in ["1st", "2nd", "3rd", "4th", "5th"] {
+                waiting.push((name, asks_for(&turns, other, 1)));
+            }
+            let expected: &[&str] = match other {
+                "a" => &["1st", "2nd", "3rd", "much", "4th", "5th"],
+                // Both would have been given 3 then, and `a` came first.
+                _ => &["1st", "2nd", "much", "3rd", "4th", "5th"],
+            };
+            assert_eq!(order(turn, waiting), expected);
+        }
+    }
+
+    #[test]
+    fn much_work_is_done_however_many_ask_for_little() {
+        let turns = Turns::new(1, 1);
+        let mut turn = now(&turns, "a").unwrap();
+        let mut much = asks_for(&turns, "a", 10);
+        let mut overtaken = 0;
+        loop {
+            let mut little = asks_for(&turns, "a", 1);
+            drop(turn);
+            if poll(&mut much).is_some() {
+                break;
+            }
+            turn = poll(&mut little).unwrap().unwrap();
+            overtaken += 1;
+        }
+        assert_eq!(overtaken, 10);
+    }
+
+    #[test]
+    fn a_turn_knows_who_could_have_it() {
+        let turns = Turns::new(2, 1);
+        let (a, b) = (now(&turns, "a").unwrap(), now(&turns, "b").unwrap());
+        assert_eq!((a.wanted_by(), b.wanted_by()), (0, 0));
+        let more_of_a = asks(&turns, "a");
+        assert_eq!((a.wanted_by(), b.wanted_by()), (1, 0));
+        let first_of_c = asks(&turns, "c");
+        assert_eq!((a.wanted_by(), b.wanted_by()), (2, 1));
+        drop((more_of_a, first_of_c));
+        assert_eq!((a.wanted_by(), b.wanted_by()), (0, 0));
+    }
+
+    #[test]
+    fn those_who_have_turns_share_equally() {
+        let turns = Turns::new(3, 1);
+        let first = now(&turns, "a").unwrap();
+        assert_eq!((first.share_of(5), first.share_of(1), first.share_of(0)), (5, 1, 1));
+        let others = [now(&turns, "b").unwrap(), now(&turns, "c").unwrap()];
+        assert_eq!((first.share_of(5), first.share_of(6), first.share_of(1)), (1, 2, 1));
+        drop(others);
+        assert_eq!(first.share_of(5), 5);
+    }
+
+    #[test]
+    fn who_stops_waiting_takes_no_turn_away() {
+        let turns = Turns::new(1, 1);
+        let held = now(&turns, "a").unwrap();
+        let gone = asks(&turns, "b");
+        let mut patient = asks(&turns, "b");
+        drop(gone);
+        assert_eq!(turns.waiting(), 1);
+        drop(held);
+        let given = asks(&turns, "c");
+        // Given, and never looked at.
+        drop(given);
+        let turn = poll(&mut patient).unwrap();
+        drop(turn);
+        assert_eq!((turns.held(), turns.waiting()), (0, 0));
+        let (held, unseen) = (now(&turns, "a").unwrap(), asks(&turns, "b"));
+        drop(held);
+        assert_eq!(turns.held(), 1);
+        drop(unseen);
+        assert_eq!(turns.held(), 0);
+    }
+
+    #[test]
+    fn a_bounded_number_of_a_project_waits() {
+        let turns = Turns::new(1, 1);
+        let _held = now(&turns, "a").unwrap();
+        let waiting: Vec<Waiting> = (0..WAITING_MAX.of_one).map(|_| asks(&turns, "a")).collect();
+        let (again, asker) = (turns.clone(), Asker::named("a"));
+        let mut more: Waiting = Box::pin(async move { again.turn(asker).await });
+        assert_eq!(poll(&mut more).unwrap().unwrap_err(), QueueFull);
+        let other = asks(&turns, "b");
+        assert_eq!(turns.waiting(), WAITING_MAX.of_one + 1);
+        drop((waiting, other));
+        assert_eq!(turns.waiting(), 0);
+    }
+
+    #[test]
+    fn nobody_waits_where_nobody_may() {
+        let turns = Turns::bounded(usize::MAX, 2, super::Waiting { of_one: 0, of_all: usize::MAX });
+        let held = [now(&turns, "a").unwrap(), now(&turns, "a").unwrap()];
+        let asker = Asker::named("a");
+        let mut more: Waiting = Box::pin({
+            let turns = turns.clone();
+            async move { turns.turn(asker).await }
+        });
+        assert_eq!(poll(&mut more).unwrap().unwrap_err(), QueueFull);
+        assert!(now(&turns, "b").is_some(), "each project has its own");
+        drop(held);
+        assert!(now(&turns, "a").is_some());
+    }
+}

@@ -1,0 +1,208 @@
+//! What the server says of itself to those who look after it: whether it lives, whether it can
+//! answer, and how much it does. It has listeners and connections of its own, so that it is told
+//! however many clients the APIs have, and neither tokens nor TLS.
+
+mod cloud_figures;
+pub(crate) mod health;
+mod log_level;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::metrics::{counter, gauge};
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::response::Response;
+use tokio::sync::watch;
+
+use crate::http::WriteError;
+use crate::http::app::App;
+use crate::http::backend::Backend;
+use crate::http::edge::activity::Phase;
+use crate::http::edge::connections::Connections;
+use crate::http::edge::listener::Listener;
+use crate::http::edge::server::{Bounds, Listeners, Stage};
+use crate::http::edge::serving::{Service, Serving};
+use crate::http::edge::unread_body;
+use crate::model::bug;
+use crate::observe::metrics;
+use cloud_figures::Cloud;
+use health::{HEALTHZ, READYZ, text};
+
+/// The figures of this process.
+const METRICS: &str = "/metrics";
+/// The figures of the cloud, which are the same on all replicas.
+const CLOUD: &str = "/metrics/cloud";
+/// What other paths are answered with.
+const PATHS: &str = "there are /healthz, /readyz, /metrics, /metrics/cloud and /-/log\n";
+
+/// Connections open at once.
+const CONNECTIONS_MAX: usize = 16;
+/// How much of a body is read, which nobody needs, and for how long.
+const BODY_MAX: Duration = Duration::from_secs(5);
+const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Counts that a connection could not be accepted.
+pub(super) fn count_accept_error(reason: &'static str) {
+    counter!("berth_accept_errors_total", "reason" => reason).increment(1);
+}
+
+/// What the server knows of itself.
+#[derive(Debug)]
+pub(super) struct AdminState {
+    backend: Arc<Backend>,
+    connections: Arc<Connections>,
+}
+
+impl AdminState {
+    pub(super) fn new(backend: Arc<Backend>, connections: Arc<Connections>) -> Self {
+        Self { backend, connections }
+    }
+
+    async fn answer(&self, method: Method, uri: Uri, is_local: bool) -> Response {
+        let path = uri.path();
+        if path == log_level::PATH {
+            return log_level::answer(&method, uri.query().unwrap_or(""), is_local);
+        }
+        if let Err(refusal) = health::check_method(&method) {
+            return *refusal;
+        }
+        match path {
+            HEALTHZ => text(StatusCode::OK, "ok\n"),
+            READYZ => {
+                let store = self.backend.app().map(|app| &app.store);
+                health::written(self.backend.readiness.check(store).await)
+            }
+            METRICS => match self.metrics().await {
+                Some(metrics) => exposition(metrics),
+                None => text(StatusCode::NOT_FOUND, "metrics are not collected\n"),
+            },
+            CLOUD => match self.cloud().await {
+                Ok(cloud) => exposition(cloud_figures::body(cloud)),
+                Err(refusal) => *refusal,
+            },
+            _ => text(StatusCode::NOT_FOUND, PATHS),
+        }
+    }
+
+    /// The cloud as the database has it now.
+    async fn cloud(&self) -> Result<Cloud, Box<Response>> {
+        let cloud = match self.backend.app() {
+            Some(app) => Cloud::read(app).await.map_err(|error| error.to_string()),
+            None => Err("the server waits for its database".to_owned()),
+        };
+        cloud.map_err(|why| {
+            tracing::warn!(why, "the figures of the cloud cannot be told");
+            Box::new(text(StatusCode::SERVICE_UNAVAILABLE, "the database cannot be asked\n"))
+        })
+    }
+
+    /// The numbers, in the text format of Prometheus.
+    async fn metrics(&self) -> Option<String> {
+        if !metrics::are_collected() {
+            return None;
+        }
+        let counts = self.connections.counts();
+        gauge!("berth_connections_open").set(number(counts.open));
+        gauge!("berth_connections_idle").set(number(counts.idle));
+        gauge!("berth_requests_in_flight").set(number(counts.busy));
+        let most = self.backend.options.max_requests;
+        gauge!("berth_requests_in_flight_max").set(number(most));
+        let closed = self.connections.closed_for_room();
+        counter!("berth_connections_closed_for_room_total").absolute(closed);
+        counter!("berth_inconsistencies_total").absolute(bug::found());
+        if let Some(log) = &self.backend.options.audit {
+            gauge!("berth_audit_entries_waiting").set(number(log.waiting()));
+        }
+        let app = self.backend.app();
+        let is_ready = self.backend.readiness.check(app.map(|app| &app.store)).await.is_ok();
+        gauge!("berth_ready").set(u8::from(is_ready));
+        if let Some(app) = app {
+            record(app);
+        }
+        metrics::render()
+    }
+}
+
+/// Records the numbers that an application has at the moment.
+fn record(app: &App) {
+    gauge!("berth_large_answers_bytes").set(number(app.large_answers.bytes()));
+    gauge!("berth_providers").set(number(app.store.known_world().len()));
+    if let Some((used, idle, most)) = app.store.pool_counts() {
+        for (state, count) in [("used", used), ("idle", idle)] {
+            gauge!("berth_database_pool_connections", "state" => state).set(count);
+        }
+        gauge!("berth_database_pool_connections_max").set(most);
+    }
+    for (kind, turns) in [
+        ("search", &app.search_turns),
+        ("plan", &app.plan_turns),
+        ("plan_read", &app.read_turns),
+        ("plan_request", &app.planned),
+        ("question", &app.questions),
+        ("bulk_read", &app.snapshots),
+        ("events", &app.followers),
+    ] {
+        gauge!("berth_turns_held", "kind" => kind).set(number(turns.held()));
+        gauge!("berth_turns_waiting", "kind" => kind).set(number(turns.waiting()));
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+/// An answer in the text format of Prometheus.
+fn exposition(metrics: impl Into<Body>) -> Response {
+    let mut response = text(StatusCode::OK, metrics);
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// Answers the requests of one connection.
+#[derive(Clone)]
+struct Answering {
+    admin_state: Arc<AdminState>,
+    /// Whether the client is on this machine.
+    is_local: bool,
+}
+
+impl Service for Answering {
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
+        let Self { admin_state, is_local } = self.clone();
+        let (parts, _) = request.into_parts();
+        async move { admin_state.answer(parts.method, parts.uri, is_local).await }
+    }
+
+    fn write_error(&self) -> WriteError {
+        |_, detail, _| ("text/plain; charset=utf-8", format!("{detail}\n"))
+    }
+
+    fn unread_bounds(&self) -> unread_body::Bounds {
+        unread_body::Bounds::of(BODY_BYTES_MAX, BODY_MAX)
+    }
+}
+
+/// Accepts connections, and serves them, until this is dropped.
+pub(super) async fn accept_all(
+    listeners: Vec<Listener>,
+    admin_state: Arc<AdminState>,
+    bounds: Bounds,
+    stage: watch::Sender<Stage>,
+) -> Infallible {
+    let connections = Connections::new(CONNECTIONS_MAX);
+    let listeners = listeners.into_iter().map(|listener| ((), listener)).collect();
+    let mut listeners = Listeners::new(listeners);
+    loop {
+        let ((), accepted) = listeners.next(&connections).await;
+        let slot = connections.enter(Phase::Fresh).await;
+        let is_local = accepted.is_local();
+        let service = Answering { admin_state: Arc::clone(&admin_state), is_local };
+        let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
+        tokio::spawn(serving.serve(accepted, None));
+    }
+}

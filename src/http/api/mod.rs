@@ -1,0 +1,289 @@
+//! What the two APIs have in common: a table of [routes] as an axum router, the layers around it, and
+//! what handlers take ([`extract`]) and give ([`reply`], [`problem`]). What each of them does in its own
+//! way is its [`Dialect`].
+
+pub(super) mod extract;
+pub(super) mod in_turn;
+pub(super) mod intake;
+pub(super) mod json;
+pub(super) mod large_answers;
+pub(super) mod path;
+pub(super) mod problem;
+pub(super) mod python;
+pub(super) mod query;
+pub(crate) mod refused;
+pub(super) mod reply;
+pub(super) mod routes;
+pub(super) mod status;
+pub(crate) mod streamed;
+pub(super) mod text;
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use futures_util::future::Either;
+use metrics::counter;
+use tower::limit::GlobalConcurrencyLimitLayer;
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
+
+use self::path::UndecodablePath;
+use self::problem::Problem;
+use self::routes::{Route, Routed, Row};
+use super::app::{App, Options};
+use crate::http::layers::access_log::Findings;
+use crate::http::layers::around::{Before, around};
+use crate::http::layers::audited::SentBy;
+use crate::http::layers::identity::Caller;
+use crate::http::layers::middleware::{HttpService, boxed, request_id};
+use crate::http::layers::panics;
+use crate::model::Refusal;
+use crate::store::effects::Origin;
+
+/// What differs between the APIs: versions, what is asked of every request, the choice of a row, and the
+/// form of errors.
+pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
+    /// The versions that a row of the table is valid for.
+    type Versions: Send + Sync;
+    /// What the API reads from the headers of every request, beside the caller.
+    type Facts: Debug + Send + Sync;
+    /// What an error tells programs beside the status.
+    type Code: Clone + Debug + Default + Eq + Send + Sync;
+
+    /// The name of the API in metrics.
+    const NAME: &'static str;
+    /// Whether a slash at the end of a path is ignored.
+    const IGNORES_LAST_SLASH: bool;
+
+    /// The path below which the API is served as well; may be empty.
+    fn prefix(options: &Options) -> &str;
+
+    /// Reads the headers. Errors in them are reported by [`Self::understand`], which runs after
+    /// authentication.
+    fn facts(headers: &HeaderMap) -> Self::Facts;
+
+    /// The caller with the roles that this API assumes.
+    fn caller(_app: &App, caller: Arc<Caller>, _request: &Parts) -> Arc<Caller> {
+        caller
+    }
+
+    /// Checks what every request must fulfil, whatever its path.
+    ///
+    /// # Errors
+    /// What is wrong with the request.
+    fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem<Self>>;
+
+    /// Chooses the row of a route that answers a request.
+    ///
+    /// # Errors
+    /// No row matches, or the policy does not allow it to the caller.
+    fn choose<'r>(
+        rows: &'r [Row<Self>],
+        app: &App,
+        request: &Request,
+    ) -> Result<&'r Row<Self>, Problem<Self>>;
+
+    /// The status for a refusal of the store, unless the handler chooses another.
+    fn status(why: &Refusal) -> StatusCode;
+
+    /// Writes a problem as a response.
+    fn render(problem: Problem<Self>, context: &Context<Self>) -> Response;
+
+    /// Adds the headers that every response has.
+    fn describe(_context: &Context<Self>, _answer: &mut HeaderMap) {}
+
+    /// The requested version, for the log.
+    fn version(_context: &Context<Self>) -> Option<String> {
+        None
+    }
+}
+
+/// What the layers have found out about a request. They share it.
+#[derive(Debug)]
+pub(super) struct Context<D: Dialect> {
+    /// The method of the request.
+    pub(super) method: Method,
+    /// The id of the request.
+    pub(super) request_id: String,
+    /// What the API has read from the headers.
+    pub(super) facts: D::Facts,
+    caller: OnceLock<Arc<Caller>>,
+    /// The path of the route that answers.
+    route: OnceLock<&'static str>,
+}
+
+impl<D: Dialect> Context<D> {
+    fn of(request: &Request) -> Self {
+        Self {
+            method: request.method().clone(),
+            request_id: request_id(request.extensions()).to_owned(),
+            facts: D::facts(request.headers()),
+            caller: OnceLock::new(),
+            route: OnceLock::new(),
+        }
+    }
+
+    /// The caller; `None` for the root, which needs no token.
+    pub(super) fn caller(&self) -> Option<&Arc<Caller>> {
+        self.caller.get()
+    }
+}
+
+/// The context of a request.
+///
+/// # Errors
+/// The request did not pass the layers.
+pub(super) fn context<D: Dialect>(extensions: &Extensions) -> Result<&Context<D>, Problem<D>> {
+    let missing = || Problem::internal("a request has no context");
+    extensions.get::<Arc<Context<D>>>().map(Arc::as_ref).ok_or_else(missing)
+}
+
+/// An API as a service: a router of its table, with the layers in front of it.
+///
+/// The layers check a request in the reference's order, because the order decides which of several
+/// errors a client sees: the length of the URI, the caller, `--max-requests`, what the API checks of
+/// every request, the path. [`Dialect::choose`] makes the checks of a route. `GET` of the root, by which
+/// clients find out whether the server answers, needs no token and is answered however busy the server
+/// is.
+pub(super) fn service<D: Dialect>(
+    app: &Arc<App>,
+    root: Route<D>,
+    table: impl IntoIterator<Item = Route<D>>,
+) -> HttpService {
+    let root_path = root.path;
+    let table = std::iter::once(root).chain(table);
+    let router = table.fold(Router::new(), |router, Route { path, rows }| {
+        router.route_service(path, Routed::new(app, path, rows))
+    });
+    let router = router.fallback(async || Problem::<D>::not_found(""));
+    let open = around(understand::<D>).layer(router);
+    let limited = ServiceBuilder::new()
+        .load_shed()
+        .layer(GlobalConcurrencyLimitLayer::with_semaphore(Arc::clone(&app.requests)))
+        .service(open.clone());
+    let questions = {
+        let app = Arc::clone(app);
+        service_fn(move |request: Request| {
+            if request.uri().path() == root_path {
+                return Either::Left(open.clone().oneshot(request));
+            }
+            // Boxed, because the layers outside move what they wait for.
+            let (app, limited) = (Arc::clone(&app), limited.clone());
+            Either::Right(Box::pin(identified::<D, _>(app, limited, request)))
+        })
+    };
+    let prefix: Arc<str> = D::prefix(&app.options).trim_end_matches('/').into();
+    let service = ServiceBuilder::new()
+        .layer(around(respond::<D>(app)))
+        .map_response(boxed)
+        .layer(panics::catch(Problem::<D>::internal))
+        .map_request(move |request| path::normalized::<D>(&prefix, request))
+        .service(questions);
+    HttpService::new(service)
+}
+
+/// Writes problems in the form of the API, and adds the headers of every response.
+fn respond<D: Dialect>(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clone + use<D> {
+    let (options, large_answers) = (Arc::clone(&app.options), Arc::clone(&app.large_answers));
+    move |request| {
+        let context = Arc::new(Context::<D>::of(request));
+        request.extensions_mut().insert(Arc::clone(&context));
+        let large_answers = Arc::clone(&large_answers);
+        let then = move |response| {
+            // What a write has done is told, however little room there is.
+            let may_be_refused = context.method.is_safe();
+            let admitted = large_answers.admit(written(response, &context), may_be_refused);
+            admitted.unwrap_or_else(|refusal| {
+                written(Problem::<D>::from(refusal).into_response(), &context)
+            })
+        };
+        match intake::check_uri(request.uri(), &options) {
+            Ok(()) => Ok(Box::new(then)),
+            Err(error) => Err(Box::new(then(Problem::<D>::from(error).into_response()))),
+        }
+    }
+}
+
+fn written<D: Dialect>(mut response: Response, context: &Context<D>) -> Response {
+    let mut cause = None;
+    if let Some(problem) = response.extensions_mut().remove::<Problem<D>>() {
+        cause.clone_from(&problem.cause);
+        response = D::render(problem, context);
+    }
+    D::describe(context, response.headers_mut());
+    let caller = context.caller();
+    if let Some(caller) = caller {
+        response.extensions_mut().insert(SentBy(Arc::clone(caller)));
+    }
+    response.extensions_mut().insert(Findings {
+        version: D::version(context),
+        user: caller.and_then(|caller| caller.user.clone()),
+        project: caller.and_then(|caller| caller.project.clone()),
+        route: context.route.get().copied(),
+        cause,
+    });
+    response
+}
+
+/// Authenticates the caller, then calls `inner`, which takes one of `--max-requests`: unknown callers
+/// take none of them. The only error of `inner` is that all of them are taken.
+async fn identified<D, S>(app: Arc<App>, inner: S, request: Request) -> Result<Response, Infallible>
+where
+    D: Dialect,
+    S: Service<Request, Response = Response, Error = BoxError>,
+{
+    let (parts, body) = request.into_parts();
+    if let Err(problem) = identify::<D>(&app, &parts).await {
+        return Ok(problem.into_response());
+    }
+    let answer = inner.oneshot(Request::from_parts(parts, body)).await;
+    let busy = |_| {
+        counter!("berth_requests_shed_total", "api" => D::NAME).increment(1);
+        Problem::<D>::from(intake::busy(&app.options)).into_response()
+    };
+    Ok(answer.unwrap_or_else(busy))
+}
+
+async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<D>> {
+    let prefix = path::prefix(&request.extensions);
+    let path = request.uri.path();
+    let path = if prefix.is_empty() { Cow::from(path) } else { format!("{prefix}{path}").into() };
+    let caller = app.identity.caller(request, &path).await?;
+    let caller = D::caller(app, caller, request);
+    if let Some(origin) = request.extensions.get::<Arc<Origin>>() {
+        origin.sent_by(caller.user.clone(), caller.project.clone());
+    }
+    context::<D>(&request.extensions)?.caller.get_or_init(|| caller);
+    Ok(())
+}
+
+/// Makes the checks of every request, and refuses paths that cannot be decoded.
+fn understand<D: Dialect>(request: &mut Request) -> Before {
+    let understood = || {
+        D::understand(context(request.extensions())?, request)?;
+        match request.extensions().get::<UndecodablePath>() {
+            Some(UndecodablePath(why)) => Err(Problem::bad_request(why)),
+            // No route has an empty segment.
+            None if request.uri().path().contains("//") => Err(Problem::not_found("")),
+            None => Ok(()),
+        }
+    };
+    match understood() {
+        Ok(()) => Ok(Box::new(|response| response)),
+        Err(problem) => Err(Box::new(Problem::<D>::into_response(problem))),
+    }
+}
+
+/// Answers 503 while the server waits for its database.
+pub(super) fn refuse<D: Dialect>(request: &Request, why: &str) -> Response {
+    let context = Context::<D>::of(request);
+    // Errors of the request are reported once the server is ready.
+    drop(D::understand(&context, request));
+    written(Problem::<D>::not_now(why).into_response(), &context)
+}

@@ -1,0 +1,178 @@
+//! JSON being written as bytes, with what repeats from one candidate or provider to the next kept as it was
+//! written: names, the traits that many providers have alike, the amounts of the last candidate.
+//!
+//! Names of classes and traits, suffixes and UUIDs need no escaping.
+
+use axum::body::Bytes;
+use uuid::Uuid;
+
+use crate::http::api::json;
+use crate::model::{Bug, ClassId, TraitId};
+use crate::world::World;
+
+/// Entries of each table of what is kept; a power of two.
+const KEPT: usize = 64;
+
+/// Text, and what it was made of.
+#[derive(Debug)]
+pub(in crate::http) struct Text {
+    written: Vec<u8>,
+    /// Keys of summaries, such as `"VCPU":{"capacity":`.
+    classes: Kept<ClassId>,
+    /// `["CUSTOM_A","CUSTOM_B"]`, by where the list is in the world.
+    traits: Kept<(usize, usize)>,
+    /// The amounts last written, and their text.
+    amounts: (Vec<(ClassId, i64)>, Vec<u8>),
+    /// The UUID last written, with its quotes.
+    uuid: (Uuid, [u8; 38]),
+}
+
+impl Text {
+    /// Nothing yet, with room for that many bytes.
+    pub(in crate::http) fn with_room(bytes: usize) -> Self {
+        let mut nil = [b'"'; 38];
+        hyphenate(Uuid::nil(), &mut nil);
+        Self {
+            written: Vec::with_capacity(bytes),
+            classes: Kept::default(),
+            traits: Kept::default(),
+            amounts: (Vec::new(), Vec::new()),
+            uuid: (Uuid::nil(), nil),
+        }
+    }
+
+    /// How many bytes are written and not taken.
+    pub(in crate::http) fn len(&self) -> usize {
+        self.written.len()
+    }
+
+    /// What is written so far; the rest is written into a room for that many bytes.
+    pub(in crate::http) fn take(&mut self, room: usize) -> Bytes {
+        std::mem::replace(&mut self.written, Vec::with_capacity(room)).into()
+    }
+
+    pub(in crate::http) fn push(&mut self, text: &str) {
+        self.written.extend_from_slice(text.as_bytes());
+    }
+
+    /// A text in quotes, with what has to be escaped.
+    pub(in crate::http) fn string(&mut self, text: &str) {
+        json::write(&mut self.written, &text);
+    }
+
+    /// A number with a fraction, as JSON has it.
+    pub(in crate::http) fn float(&mut self, number: f64) {
+        json::write(&mut self.written, &number);
+    }
+
+    /// A UUID in quotes.
+    pub(in crate::http) fn uuid(&mut self, uuid: Uuid) {
+        if self.uuid.0 != uuid {
+            self.uuid.0 = uuid;
+            hyphenate(uuid, &mut self.uuid.1);
+        }
+        self.written.extend_from_slice(&self.uuid.1);
+    }
+
+    pub(in crate::http) fn number(&mut self, number: i64) {
+        self.push(itoa::Buffer::new().format(number));
+    }
+
+    pub(in crate::http) fn count(&mut self, count: usize) {
+        self.push(itoa::Buffer::new().format(count));
+    }
+
+    /// The members of an object of amounts by class.
+    pub(in crate::http) fn amounts(&mut self, amounts: &[(ClassId, i64)], world: &World) {
+        let (last, text) = &mut self.amounts;
+        if *last != amounts {
+            amounts.clone_into(last);
+            text.clear();
+            for (number, (class, amount)) in amounts.iter().enumerate() {
+                text.extend_from_slice(if number > 0 { b",\"" } else { b"\"" });
+                text.extend_from_slice(world.name_of_class(*class).as_bytes());
+                text.extend_from_slice(b"\":");
+                text.extend_from_slice(itoa::Buffer::new().format(*amount).as_bytes());
+            }
+        }
+        self.written.extend_from_slice(text);
+    }
+
+    /// A member of a summary's resources.
+    pub(in crate::http) fn stock(
+        &mut self,
+        class: ClassId,
+        capacity: i64,
+        used: i64,
+        world: &World,
+    ) {
+        let key = self.classes.get(class, class.0.unsigned_abs() as usize, |text| {
+            text.push(b'"');
+            text.extend_from_slice(world.name_of_class(class).as_bytes());
+            text.extend_from_slice(b"\":{\"capacity\":");
+        });
+        self.written.extend_from_slice(key);
+        self.number(capacity);
+        self.push(",\"used\":");
+        self.number(used);
+        self.push("}");
+    }
+
+    /// A list of traits, which is the world's own: equal lists are one there.
+    pub(in crate::http) fn traits(&mut self, traits: &[TraitId], world: &World) {
+        let place = (traits.as_ptr().addr(), traits.len());
+        let list = self.traits.get(place, place.0 / 16, |text| {
+            text.push(b'[');
+            for (number, id) in traits.iter().enumerate() {
+                text.extend_from_slice(if number > 0 { b",\"" } else { b"\"" });
+                text.extend_from_slice(world.name_of_trait(*id).as_bytes());
+                text.push(b'"');
+            }
+            text.push(b']');
+        });
+        self.written.extend_from_slice(list);
+    }
+}
+
+/// Texts by key; each key has one place, where the last to come stays.
+#[derive(Debug)]
+struct Kept<K> {
+    entries: Vec<Option<(K, Vec<u8>)>>,
+}
+
+impl<K> Default for Kept<K> {
+    fn default() -> Self {
+        Self { entries: std::iter::repeat_with(|| None).take(KEPT).collect() }
+    }
+}
+
+impl<K: Copy + Eq> Kept<K> {
+    /// The text of a key, which `write` makes if it is not there.
+    fn get(&mut self, key: K, hash: usize, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
+        let place = hash % KEPT;
+        let missing = || Bug::raise(format!("there is no place {place} among texts that are kept"));
+        let entry = self.entries.get_mut(place).unwrap_or_else(missing);
+        let (known, text) = entry.get_or_insert_with(|| (key, Vec::new()));
+        if *known != key || text.is_empty() {
+            *known = key;
+            text.clear();
+            write(text);
+        }
+        text
+    }
+}
+
+/// A text, cut off after so many characters.
+pub(in crate::http) fn shortened(text: &str, most: usize) -> String {
+    let mut rest = text.chars();
+    let mut shown: String = rest.by_ref().take(most).collect();
+    if rest.next().is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+/// Writes a UUID between the quotes.
+fn hyphenate(uuid: Uuid, quoted: &mut [u8; 38]) {
+    uuid.hyphenated().encode_lower(&mut quoted[1..37]);
+}

@@ -1,0 +1,265 @@
+//! The connections that are open: so many at the most. When one more comes, the one that has been
+//! idle longest is closed.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::http::edge::activity::{Activity, Moment, Phase, Waiting};
+use crate::observe::log_throttle::LogThrottle;
+
+/// How many connections are chosen in advance when one must be closed: choosing looks at all.
+const CHOSEN_MAX: usize = 64;
+/// How often a new connection that finds no room looks again.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// The connections that are open.
+#[derive(Debug)]
+pub(in crate::http) struct Connections {
+    most: usize,
+    room: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
+    known: Mutex<OpenConnections>,
+    closed_for_room: AtomicU64,
+    told: LogThrottle,
+}
+
+#[derive(Debug, Default)]
+struct OpenConnections {
+    next: u64,
+    open: HashMap<u64, Arc<Activity>>,
+    /// Those that had been idle longest when all were looked at, the longest first. One that has
+    /// done something since has another moment; one that is not here became idle later.
+    chosen: VecDeque<(Moment, u64)>,
+}
+
+/// How many connections there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::http) struct ConnectionCounts {
+    /// All.
+    pub(in crate::http) open: usize,
+    /// Those without a request, and without the beginning of one.
+    pub(in crate::http) idle: usize,
+    /// Those with a request that has not been answered yet.
+    pub(in crate::http) busy: usize,
+}
+
+impl Connections {
+    /// None, and room for so many.
+    pub(in crate::http) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            room: Arc::new(Semaphore::new(most)),
+            waiting: Arc::new(Waiting::new()),
+            known: Mutex::default(),
+            closed_for_room: AtomicU64::new(0),
+            told: LogThrottle::default(),
+        })
+    }
+
+    /// Waits for room for one more, and has an idle one closed if there is none.
+    pub(in crate::http) async fn enter(self: &Arc<Self>, phase: Phase) -> Slot {
+        let permit = self.room().await;
+        let activity = Arc::new(Activity::new(Arc::clone(&self.waiting), phase));
+        let mut known = self.known();
+        let id = known.next;
+        known.next += 1;
+        known.open.insert(id, Arc::clone(&activity));
+        Slot { connections: Arc::clone(self), id, activity, _permit: permit }
+    }
+
+    async fn room(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(permit);
+        }
+        self.waiting.wanted.store(true, Ordering::Relaxed);
+        let permit = loop {
+            let look = self.waiting.look.notified();
+            self.close_longest_idle();
+            tokio::select! {
+                // Nobody closes the semaphore.
+                permit = Arc::clone(&self.room).acquire_owned() => break permit.ok(),
+                () = look => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        };
+        self.waiting.wanted.store(false, Ordering::Relaxed);
+        permit
+    }
+
+    /// Asks the connection that has been idle longest to end, if there is one.
+    pub(in crate::http) fn close_longest_idle(&self) {
+        let mut known = self.known();
+        if !known.ask_chosen() {
+            known.choose();
+            known.ask_chosen();
+        }
+    }
+
+    /// Counts a connection that was closed because another wanted its place.
+    pub(in crate::http) fn count_closed(&self) {
+        self.closed_for_room.fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = self.told.count() {
+            let most = self.most;
+            tracing::warn!(
+                count,
+                "all {most} connections are open (--max-connections): those that have been idle \
+                 longest are closed for new ones"
+            );
+        }
+    }
+
+    /// How many connections were closed because others wanted their places.
+    pub(in crate::http) fn closed_for_room(&self) -> u64 {
+        self.closed_for_room.load(Ordering::Relaxed)
+    }
+
+    /// How many there are.
+    pub(in crate::http) fn counts(&self) -> ConnectionCounts {
+        let known = self.known();
+        let mut counts = ConnectionCounts { open: known.open.len(), ..ConnectionCounts::default() };
+        for activity in known.open.values() {
+            match activity.phase() {
+                Phase::Fresh | Phase::Idle => counts.idle += 1,
+                Phase::Busy | Phase::Sending => counts.busy += 1,
+                Phase::Arriving => {}
+            }
+        }
+        counts
+    }
+
+    fn known(&self) -> MutexGuard<'_, OpenConnections> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenConnections {
+    /// Asks the first of the chosen that is as it was. Says whether there was one.
+    fn ask_chosen(&mut self) -> bool {
+        while let Some((moment, id)) = self.chosen.pop_front() {
+            let activity = self.open.get(&id).filter(|activity| {
+                activity.moment() == moment && activity.can_be_closed() && !activity.is_asked()
+            });
+            if let Some(activity) = activity {
+                activity.ask();
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Looks at all, and chooses those that have been idle longest; those whose heads do not
+    /// arrive come after all that are idle.
+    fn choose(&mut self) {
+        let mut found: Vec<(bool, u64, Moment, u64)> = Vec::new();
+        for (id, activity) in &self.open {
+            if activity.can_be_closed() && !activity.is_asked() {
+                let moment = activity.moment();
+                let arriving = moment.phase() == Phase::Arriving;
+                found.push((arriving, moment.microseconds(), moment, *id));
+            }
+        }
+        let key = |it: &(bool, u64, Moment, u64)| (it.0, it.1, it.3);
+        if found.len() > CHOSEN_MAX {
+            found.select_nth_unstable_by_key(CHOSEN_MAX, key);
+            found.truncate(CHOSEN_MAX);
+        }
+        found.sort_unstable_by_key(key);
+        self.chosen = found.into_iter().map(|(_, _, moment, id)| (moment, id)).collect();
+    }
+}
+
+/// The place of an open connection, free again when this is dropped.
+#[derive(Debug)]
+pub(in crate::http) struct Slot {
+    connections: Arc<Connections>,
+    id: u64,
+    /// What happens on the connection.
+    pub(in crate::http) activity: Arc<Activity>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Slot {
+    /// Counts that the connection was closed for another.
+    pub(in crate::http) fn count_closed(&self) {
+        self.connections.count_closed();
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.connections.known().open.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::{ConnectionCounts, Connections, Phase};
+
+    /// Puts the clock forward.
+    fn advance(connections: &Connections, microseconds: u64) {
+        connections.waiting.ahead.fetch_add(microseconds, Ordering::Relaxed);
+    }
+
+    #[tokio::test]
+    async fn the_one_that_has_been_idle_longest_makes_room() {
+        let connections = Connections::new(3);
+        let first = connections.enter(Phase::Fresh).await;
+        advance(&connections, 1000);
+        let second = connections.enter(Phase::Fresh).await;
+        advance(&connections, 1000);
+        let third = connections.enter(Phase::Fresh).await;
+        first.activity.begin(Phase::Busy);
+        assert_eq!(connections.counts(), ConnectionCounts { open: 3, idle: 2, busy: 1 });
+
+        let fourth = tokio::spawn({
+            let connections = connections.clone();
+            async move { connections.enter(Phase::Fresh).await }
+        });
+        second.activity.asked().await;
+        assert!(second.activity.is_asked() && !third.activity.is_asked());
+        // A request has come after all.
+        second.activity.begin(Phase::Busy);
+        second.activity.refuse();
+        third.activity.asked().await;
+        drop(third);
+        let fourth = fourth.await.unwrap();
+
+        // Nobody is idle: whoever becomes it is closed.
+        fourth.activity.begin(Phase::Busy);
+        let fifth = tokio::spawn({
+            let connections = connections.clone();
+            async move { connections.enter(Phase::Fresh).await }
+        });
+        tokio::task::yield_now().await;
+        first.activity.begin(Phase::Sending);
+        first.activity.flushed();
+        first.activity.asked().await;
+        drop(first);
+        fifth.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn many_make_room_in_the_order_in_which_they_became_idle() {
+        let connections = Connections::new(200);
+        let mut places = Vec::new();
+        for _ in 0..200 {
+            places.push(connections.enter(Phase::Fresh).await);
+            advance(&connections, 1000);
+        }
+        // Used again since: the youngest of all now.
+        places[0].activity.begin(Phase::Idle);
+        for place in &places[1..] {
+            connections.close_longest_idle();
+            assert!(place.activity.is_asked());
+        }
+        assert!(!places[0].activity.is_asked());
+        connections.close_longest_idle();
+        assert!(places[0].activity.is_asked());
+    }
+}

@@ -1,0 +1,12 @@
+//! Listeners, connections and TLS: everything below the requests themselves.
+
+pub(crate) mod activity;
+mod bare_errors;
+pub(crate) mod connections;
+mod framing;
+pub mod listener;
+mod observed;
+pub mod server;
+pub(crate) mod serving;
+pub mod tls;
+pub(crate) mod unread_body;

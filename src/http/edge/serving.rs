@@ -1,0 +1,264 @@
+//! One connection from its acceptance to its end: TLS, the requests that come over it one after
+//! the other, and what ends it.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_io_timeout::TimeoutStream;
+
+use crate::http::WriteError;
+use crate::http::edge::activity::{Phase, UntilSent};
+use crate::http::edge::bare_errors::WithErrorBodies;
+use crate::http::edge::connections::Slot;
+use crate::http::edge::listener::Accepted;
+use crate::http::edge::observed::{Observed, Socket};
+use crate::http::edge::server::{Bounds, Stage};
+use crate::http::edge::tls::{self, Tls};
+use crate::http::edge::unread_body;
+
+/// The longest request head: room for URLs of 64 KiB and the headers beside them.
+const HEAD_BYTES_MAX: usize = 128 * 1024;
+/// How long a connection that is idle has to end in good order.
+const CLOSING_MAX: Duration = Duration::from_secs(1);
+
+/// What answers the requests of a connection.
+pub(crate) trait Service: Clone + Send + 'static {
+    /// Whether answers are another server's: headers keep their spelling, and none is added.
+    const IS_PROXY: bool = false;
+
+    /// Answers a request.
+    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static;
+
+    /// How errors are written that are found before a request can be read.
+    fn write_error(&self) -> WriteError;
+
+    /// How much of a body is read that the answer did not need.
+    fn unread_bounds(&self) -> unread_body::Bounds;
+}
+
+/// A connection to be served.
+pub(in crate::http) struct Serving<V> {
+    pub(in crate::http) service: V,
+    pub(in crate::http) bounds: Bounds,
+    pub(in crate::http) slot: Slot,
+    pub(in crate::http) stage: watch::Receiver<Stage>,
+}
+
+/// What ends a connection, or may.
+enum Event {
+    /// The client, or an error.
+    Ended(Result<(), hyper::Error>),
+    /// Another connection wants its slot.
+    Asked,
+    /// The server stops.
+    Stage(Stage),
+    /// It is time to look whether it has been silent for too long.
+    Time,
+}
+
+impl<V: Service> Serving<V> {
+    /// Serves until the end of the connection.
+    pub(in crate::http) async fn serve(self, accepted: Accepted, tls: Option<Arc<Tls>>) {
+        match (accepted, tls) {
+            (Accepted::Tcp(stream, _), None) => self.keep(stream).await,
+            (Accepted::Unix(stream), _) => self.keep(stream).await,
+            (Accepted::Tcp(stream, _), Some(tls)) => self.secure(&tls, stream).await,
+        }
+    }
+
+    /// Agrees on TLS, then serves; gives up when told to stop before that.
+    async fn secure(mut self, tls: &Tls, stream: TcpStream) {
+        self.slot.activity.begin(Phase::Arriving);
+        let agreeing = tls::agree(tls.accept(stream), self.bounds.header_timeout);
+        let mut agreeing = std::pin::pin!(agreeing);
+        let agreed = loop {
+            tokio::select! {
+                agreed = &mut agreeing => break agreed,
+                _ = self.stage.changed() => return,
+                () = self.slot.activity.asked() => {
+                    if self.slot.activity.can_be_closed() {
+                        return self.slot.count_closed();
+                    }
+                    self.slot.activity.refuse();
+                }
+            }
+        };
+        match agreed {
+            Ok(stream) => {
+                self.slot.activity.begin(Phase::Fresh);
+                self.keep(stream).await;
+            }
+            Err(error) => tracing::debug!(%error, "no TLS was agreed on"),
+        }
+    }
+
+    async fn keep<S: Socket>(self, stream: S) {
+        let Self { service, bounds, slot, mut stage } = self;
+        let activity = Arc::clone(&slot.activity);
+        let write_error = service.write_error();
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let until_sent = UntilSent::begin(&activity);
+            let activity = Arc::clone(&activity);
+            let answer = answer(service.clone(), request.map(Body::new));
+            async move {
+                let (response, goes_on) =
+                    if activity.take_head() { answer.await } else { (unclear_framing(), false) };
+                if !goes_on {
+                    activity.linger();
+                }
+                Ok::<_, Infallible>(response.map(|body| Sent { body, _until_sent: until_sent }))
+            }
+        });
+        let activity = &slot.activity;
+        let stream = Observed::new(stream, Arc::clone(activity));
+        let stream =
+            WithErrorBodies::new(patient(stream, bounds), Arc::clone(activity), write_error);
+        let served = http1::Builder::new()
+            // The phases of the connection have their times here, which tell idle ones apart.
+            .header_read_timeout(None)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .auto_date_header(!V::IS_PROXY)
+            .preserve_header_case(V::IS_PROXY)
+            .serve_connection(TokioIo::new(stream), service);
+        let mut served = std::pin::pin!(served);
+        loop {
+            let event = tokio::select! {
+                // First, so that a request that has come is seen before anything ends.
+                biased;
+                ended = served.as_mut() => Event::Ended(ended),
+                () = activity.asked() => Event::Asked,
+                told = stage.changed() => Event::Stage(match told {
+                    Ok(()) => *stage.borrow_and_update(),
+                    // There is no server any more.
+                    Err(_) => Stage::Over,
+                }),
+                () = tokio::time::sleep_until(activity.look_at(&bounds)) => Event::Time,
+            };
+            match next(event, &slot, &bounds) {
+                Next::GoOn => {}
+                Next::Finish => served.as_mut().graceful_shutdown(),
+                Next::Close => {
+                    served.as_mut().graceful_shutdown();
+                    drop(tokio::time::timeout(CLOSING_MAX, served).await);
+                    return;
+                }
+                Next::End => return,
+            }
+        }
+    }
+}
+
+/// What becomes of a connection.
+enum Next {
+    /// It goes on.
+    GoOn,
+    /// It goes on until its request is answered; the answer says that it is the last.
+    Finish,
+    /// It is idle, and ends in good order.
+    Close,
+    /// It ends as it is.
+    End,
+}
+
+fn next(event: Event, slot: &Slot, bounds: &Bounds) -> Next {
+    let activity = &slot.activity;
+    let end = match activity.phase() {
+        Phase::Fresh | Phase::Idle => Next::Close,
+        // What has come of a head is no request.
+        Phase::Arriving => Next::End,
+        Phase::Busy | Phase::Sending => Next::Finish,
+    };
+    match event {
+        Event::Ended(outcome) => {
+            if let Err(error) = outcome {
+                tracing::debug!(%error, "a connection ended early");
+            }
+            Next::End
+        }
+        Event::Asked if activity.can_be_closed() => {
+            slot.count_closed();
+            end
+        }
+        Event::Asked => {
+            activity.refuse();
+            Next::GoOn
+        }
+        Event::Stage(Stage::Finishing) => end,
+        Event::Stage(Stage::Over) => Next::End,
+        Event::Time if activity.is_overdue(bounds) => end,
+        Event::Stage(Stage::Open) | Event::Time => Next::GoOn,
+    }
+}
+
+/// Answers a request and takes care of what its body leaves behind. Says whether the connection is
+/// good for another request.
+async fn answer(service: impl Service, request: Request) -> (Response, bool) {
+    let (request, unread) = unread_body::track(request);
+    let bounds = service.unread_bounds();
+    let mut response = service.answer(request).await;
+    let goes_on = match unread {
+        None => true,
+        // It has been waited for already.
+        Some(_) if response.status() == StatusCode::REQUEST_TIMEOUT => false,
+        Some(unread) => unread.discard(bounds).await,
+    };
+    if !goes_on {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    (response, goes_on)
+}
+
+/// The answer to a request of which two parsers may find different ends, in the form of hyper's own refusals, which
+/// [`WithErrorBodies`] gives their bodies.
+fn unclear_framing() -> Response {
+    let mut response = StatusCode::BAD_REQUEST.into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    response
+}
+
+/// A connection that gives up on a client that does not take in its answer.
+fn patient<S: Socket>(stream: Observed<S>, bounds: Bounds) -> Pin<Box<TimeoutStream<Observed<S>>>> {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(bounds.write_timeout));
+    Box::pin(stream)
+}
+
+/// The body of an answer, dropped when its last byte is on its way.
+struct Sent {
+    body: Body,
+    _until_sent: UntilSent,
+}
+
+impl HttpBody for Sent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,164 @@
+//! TLS for connections that come in: which files it is made of, and how they are read again.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{Accept, TlsAcceptor};
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// The files TLS is made of, all in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The server's certificate and those between it and the authority.
+    pub cert: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities of clients; without them, clients need no certificate.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl Files {
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.cert), Some(&self.key), self.client_ca.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+    }
+
+    /// What tells whether a file is still the one that was read.
+    fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
+        let stamp = |path: &Path| {
+            let metadata = std::fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
+        };
+        self.paths().map(stamp).collect()
+    }
+
+    /// Reads them.
+    fn read(&self) -> Result<ServerConfig, String> {
+        let provider = Arc::new(default_provider());
+        let chain = certificates(&self.cert, "--tls-cert")?;
+        let key = PrivateKeyDer::from_pem_file(&self.key)
+            .map_err(|error| format!("--tls-key {}: {error}", self.key.display()))?;
+        let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let config = match &self.client_ca {
+            Some(path) => config.with_client_cert_verifier(verifier(path, provider)?),
+            None => config.with_no_client_auth(),
+        };
+        let mut config = config.with_single_cert(chain, key).map_err(|error| {
+            let (cert, key) = (self.cert.display(), self.key.display());
+            format!("--tls-cert {cert} and --tls-key {key} do not fit: {error}")
+        })?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let told = |why: String| format!("{option} {}: {why}", path.display());
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| told(error.to_string()))?;
+    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| told(error.to_string()))?;
+    if found.is_empty() {
+        return Err(told("there is no certificate in it".to_owned()));
+    }
+    Ok(found)
+}
+
+fn verifier(
+    path: &Path,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, String> {
+    let told = |why: String| format!("--tls-client-ca {}: {why}", path.display());
+    let mut authorities = RootCertStore::empty();
+    for certificate in certificates(path, "--tls-client-ca")? {
+        authorities.add(certificate).map_err(|error| told(error.to_string()))?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
+        .build()
+        .map_err(|error| told(error.to_string()))
+}
+
+/// TLS as it is now. Connections keep what they began with.
+#[derive(Debug)]
+pub struct Tls {
+    files: Files,
+    config: ArcSwap<ServerConfig>,
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Which cannot be read, or why they do not fit.
+    pub fn new(files: Files) -> Result<Self, String> {
+        let config = ArcSwap::from_pointee(files.read()?);
+        Ok(Self { files, config })
+    }
+
+    /// Begins TLS on a connection.
+    pub(in crate::http) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
+        TlsAcceptor::from(self.config.load_full()).accept(stream)
+    }
+
+    /// Reads the files again whenever they have changed, or the process gets a SIGHUP. What cannot
+    /// be used is told and changes nothing.
+    pub async fn keep_current(&self) {
+        let hangup = signal(SignalKind::hangup());
+        let mut hangup =
+            hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
+        let mut known = self.files.stamps();
+        loop {
+            let told = async {
+                match &mut hangup {
+                    Some(hangup) => drop(hangup.recv().await),
+                    None => std::future::pending().await,
+                }
+            };
+            let told = tokio::time::timeout(LOOK_EVERY, told).await.is_ok();
+            let stamps = self.files.stamps();
+            if told || stamps != known {
+                known = stamps;
+                self.reload();
+            }
+        }
+    }
+
+    fn reload(&self) {
+        match self.files.read() {
+            Ok(config) => {
+                self.config.store(Arc::new(config));
+                tracing::info!("serving with the new certificate");
+            }
+            Err(why) => tracing::error!("still serving with the old certificate: {why}"),
+        }
+    }
+}
+
+/// A connection on which TLS has been agreed.
+pub(in crate::http) type Secured = TlsStream<TcpStream>;
+
+/// Waits until TLS is agreed, for so long at the most.
+pub(in crate::http) async fn agree(
+    accept: Accept<TcpStream>,
+    within: Duration,
+) -> io::Result<Secured> {
+    tokio::time::timeout(within, accept)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}

@@ -1,0 +1,156 @@
+//! One line in the log for each request, when its answer is known.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use ::metrics::{counter, histogram};
+use axum::body::HttpBody;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use tracing::field;
+
+use crate::http::Api;
+use crate::http::admin::health::{HEALTHZ, READYZ};
+use crate::http::connection;
+use crate::http::layers::around::Then;
+use crate::http::layers::middleware::{GlobalRequestId, request_id};
+use crate::http::layers::proxy::{ForwardedFrom, Remote, Trusted};
+use crate::http::layers::traced::{TraceOf, method_name};
+use crate::observe::metrics;
+use crate::observe::spans::milliseconds;
+
+/// What an API found out about a request. It is an extension of the answer.
+#[derive(Clone, Debug, Default)]
+pub(in crate::http) struct Findings {
+    /// The microversion asked for.
+    pub(in crate::http) version: Option<String>,
+    /// The caller's user.
+    pub(in crate::http) user: Option<String>,
+    /// The caller's project.
+    pub(in crate::http) project: Option<String>,
+    /// The path of the route, with `{name}` for a variable segment; `None` if there is none for the path.
+    pub(in crate::http) route: Option<&'static str>,
+    /// Why the request failed, if the fault is ours.
+    pub(in crate::http) cause: Option<String>,
+}
+
+/// Finds out who asks by way of which proxy, and writes the line when the answer is there.
+///
+/// It is a layer of its own because the line tells what only the APIs find out, and who asked.
+pub(in crate::http) fn log(trusted: &Trusted, request: &mut Request) -> Then {
+    let started = Instant::now();
+    let forwarded = ForwardedFrom::of(connection(request.extensions()), request.headers(), trusted);
+    let line = Line::of(&forwarded, request);
+    request.extensions_mut().insert(forwarded.remote);
+    if forwarded.is_remarkable() {
+        request.extensions_mut().insert(forwarded);
+    }
+    Box::new(move |response| {
+        line.write(&response, started);
+        response
+    })
+}
+
+/// What the line says of a request, as far as it is known when the request comes in.
+struct Line {
+    api: Api,
+    remote: Remote,
+    request_id: String,
+    global_request_id: Option<GlobalRequestId>,
+    method: Method,
+    target: String,
+}
+
+impl Line {
+    fn of(forwarded: &ForwardedFrom, request: &Request) -> Self {
+        let target = match request.uri().path_and_query() {
+            Some(target) => target.to_string(),
+            None => request.uri().to_string(),
+        };
+        Self {
+            api: connection(request.extensions()).api,
+            remote: forwarded.remote,
+            request_id: request_id(request.extensions()).to_owned(),
+            global_request_id: request.extensions().get().cloned(),
+            method: request.method().clone(),
+            target,
+        }
+    }
+
+    fn write(&self, response: &Response, started: Instant) {
+        let findings = response.extensions().get::<Findings>().cloned();
+        if let Some(findings) = findings.as_ref().filter(|_| metrics::are_collected()) {
+            self.record(findings, response.status(), started.elapsed());
+        }
+        let findings = findings.unwrap_or_default();
+        let Self { api: _, remote, request_id, global_request_id, method, target } = self;
+        let status = response.status().as_u16();
+        let trace_id = response.extensions().get::<TraceOf>().map(|it| field::display(it.0));
+        // The length of a streamed answer is not known yet.
+        let bytes = response.body().size_hint().exact();
+        let took_ms = milliseconds(started.elapsed());
+        let Findings { version, user, project, route: _, cause } = findings;
+        let version = version.as_deref();
+        let (user, project) = (user.as_deref(), project.as_deref());
+        let global_request_id = global_request_id.as_ref().map(|id| id.0.as_str());
+        if let Some(cause) = cause {
+            tracing::error!(
+                request_id,
+                trace_id,
+                global_request_id,
+                status,
+                "{method} {target}: {cause}"
+            );
+        }
+        if self.is_health_check() && response.status().is_success() {
+            tracing::debug!(request_id, %remote, status, took_ms, "{method} {target} {status}");
+            return;
+        }
+        tracing::info!(
+            request_id,
+            trace_id,
+            global_request_id,
+            %remote,
+            %method,
+            path = target,
+            microversion = version,
+            status,
+            bytes,
+            took_ms,
+            user,
+            project,
+            "{method} {target} {status}"
+        );
+    }
+
+    /// Counts the request. Each label has a bounded number of values, whatever clients send.
+    fn record(&self, findings: &Findings, status: StatusCode, took: Duration) {
+        let method = method_name(&self.method);
+        let route = findings.route.unwrap_or("unmatched");
+        let api = match self.api {
+            Api::Placement => "placement",
+            Api::Planner => "planner",
+        };
+        let status = status.as_str().to_owned();
+        let version = findings.version.clone().map_or(Cow::from("none"), Cow::from);
+        counter!(
+            "berth_requests_total",
+            "api" => api, "method" => method, "route" => route, "status" => status.clone(),
+            "microversion" => version
+        )
+        .increment(1);
+        histogram!(
+            "http_server_request_duration_seconds",
+            "api" => api, "http_request_method" => method, "http_route" => route,
+            "http_response_status_code" => status
+        )
+        .record(took);
+    }
+
+    /// Whether this is one of the requests that balancers send every second or two.
+    fn is_health_check(&self) -> bool {
+        matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+            && (self.target == "/" || [HEALTHZ, READYZ].iter().any(|it| self.target.ends_with(it)))
+    }
+}

@@ -1,0 +1,120 @@
+//! A layer for each request that may change something: it begins an entry of the [audit log](crate::audit), has the
+//! store record there what it changes, and notes the answer. It also tells the store who has asked, for the
+//! [history](crate::store::history) of changes.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::extract::Request;
+use axum::http::Method;
+use axum::response::Response;
+use futures_util::future::{BoxFuture, Either};
+use tower::{Layer, Service};
+
+use crate::audit::{self, AuditLog, Entry};
+use crate::auth::policy::Caller;
+use crate::http::Api;
+use crate::http::app::Options;
+use crate::http::connection;
+use crate::http::layers::middleware::{GlobalRequestId, request_id};
+use crate::http::layers::proxy::Remote;
+use crate::http::operator;
+use crate::store::effects::{Origin, Record, Recorder};
+
+/// The longest path that is written, in bytes.
+const PATH_MAX: usize = 2048;
+
+/// Who has sent a request: an extension of its answer.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct SentBy(pub(in crate::http) Arc<Caller>);
+
+/// The layer.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct AuditLayer {
+    log: Option<AuditLog>,
+    /// The path below which the APIs are served as well.
+    prefix: Arc<str>,
+}
+
+impl AuditLayer {
+    /// The layer, if changes are to be recorded anywhere.
+    pub(in crate::http) fn of(options: &Options) -> Option<Self> {
+        let log = options.audit.clone();
+        let prefix = options.path_prefix.trim_end_matches('/').into();
+        (log.is_some() || options.history).then_some(Self { log, prefix })
+    }
+}
+
+impl<S> Layer<S> for AuditLayer {
+    type Service = Audited<S>;
+
+    fn layer(&self, inner: S) -> Audited<S> {
+        Audited { log: self.log.clone(), prefix: Arc::clone(&self.prefix), inner }
+    }
+}
+
+/// The service of the layer.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Audited<S> {
+    log: Option<AuditLog>,
+    prefix: Arc<str>,
+    inner: S,
+}
+
+impl<S> Service<Request> for Audited<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Either<S::Future, BoxFuture<'static, Result<Response, Infallible>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        // What is told operators changes nothing, by whatever method they ask.
+        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
+            || operator::is_asked(&request, &self.prefix)
+        {
+            return Either::Left(self.inner.call(request));
+        }
+        let facts = facts(&request);
+        let origin = Origin::new(facts.request_id.clone(), facts.global_request_id.clone());
+        let origin = Arc::new(origin);
+        request.extensions_mut().insert(Arc::clone(&origin));
+        let entry = self.log.as_ref().map(|log| log.begin(facts));
+        let record = entry.clone().map(|entry: Arc<Entry>| entry as Arc<dyn Record>);
+        let recorder = Recorder::new(record, origin);
+        let answered = self.inner.call(request);
+        Either::Right(Box::pin(async move {
+            let Ok(response) = recorder.during(answered).await;
+            let caller = response.extensions().get::<SentBy>();
+            let caller = caller.map(|SentBy(caller)| Arc::clone(caller));
+            if let Some(entry) = entry {
+                entry.answer(audit::Answer { status: response.status().as_u16(), caller });
+            }
+            Ok(response)
+        }))
+    }
+}
+
+fn facts(request: &Request) -> audit::Request {
+    let extensions = request.extensions();
+    let mut path = request.uri().path().to_owned();
+    path.truncate(path.floor_char_boundary(PATH_MAX));
+    audit::Request {
+        request_id: request_id(extensions).to_owned(),
+        global_request_id: extensions.get::<GlobalRequestId>().map(|id| id.0.clone()),
+        remote: extensions.get::<Remote>().map_or_else(String::new, Remote::to_string),
+        api: match connection(extensions).api {
+            Api::Placement => "placement",
+            Api::Planner => "planner",
+        },
+        method: request.method().to_string(),
+        path,
+    }
+}

@@ -1,0 +1,129 @@
+//! Callers whom Keystone knows by their tokens, with the meaning of keystonemiddleware's
+//! `auth_token`.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+
+use super::{Caller, IdentityError};
+use crate::auth::keystone::{AuthOptions, Keystone, Token, Unavailable};
+use crate::http::api::path;
+use crate::http::layers::proxy::Remote;
+
+/// The longest token that is looked at, in bytes. Keystone's have a few hundred.
+const TOKEN_BYTES_MAX: usize = 8192;
+
+/// How callers are known by their tokens.
+#[derive(Debug)]
+pub struct ByToken {
+    keystone: Arc<Keystone>,
+    options: AuthOptions,
+    www_authenticate: String,
+}
+
+impl ByToken {
+    /// By what a Keystone says.
+    pub fn new(keystone: Arc<Keystone>, options: AuthOptions) -> Self {
+        let uri = options.www_authenticate_uri.as_deref().unwrap_or(keystone.auth_url());
+        let www_authenticate = format!("Keystone uri=\"{uri}\"");
+        Self { keystone, options, www_authenticate }
+    }
+
+    /// Who sent a request for a path, which is as the routes have it.
+    ///
+    /// # Errors
+    /// Nobody is known to have sent it.
+    pub(super) async fn caller(
+        &self,
+        request: &Parts,
+        path: &str,
+    ) -> Result<Arc<Caller>, IdentityError> {
+        let headers = &request.headers;
+        let from = request.extensions.get::<Remote>().and_then(|remote| remote.0);
+        let service = match given(headers, "x-service-token") {
+            Some(token) => Some(self.service(token, from).await?),
+            None => None,
+        };
+        let token = given(headers, "x-auth-token").or_else(|| given(headers, "x-storage-token"));
+        let token = token.ok_or_else(|| self.challenged())?;
+        // A service finishes what was begun while the user's token was still valid.
+        let allow_expired = service.as_ref().is_some_and(|service| service.trusted);
+        let token = self.valid(token, allow_expired, from).await?;
+        if service.is_none() && !self.may_be_used_for(&token, request.method.as_str(), path) {
+            tracing::info!("the access rules of the token do not allow the request");
+            return Err(self.challenged());
+        }
+        Ok(match service {
+            None => Arc::clone(&token.caller),
+            Some(service) => Arc::new(Caller {
+                service_user: service.token.caller.user.clone(),
+                service_project: service.token.caller.project.clone(),
+                service_roles: service.token.caller.roles.clone(),
+                ..token.caller.as_ref().clone()
+            }),
+        })
+    }
+
+    /// Whether there is a project with this id.
+    ///
+    /// # Errors
+    /// Keystone does not say.
+    pub(super) async fn knows_project(&self, id: &str) -> Result<bool, Unavailable> {
+        self.keystone.has_project(id).await
+    }
+
+    /// The service that a service token is of.
+    async fn service(&self, token: &[u8], from: Option<IpAddr>) -> Result<Service, IdentityError> {
+        let token = self.valid(token, false, from).await?;
+        let roles = &self.options.service_token_roles;
+        let trusted = roles.iter().any(|role| token.caller.has_role(role));
+        if !trusted && self.options.service_token_roles_required {
+            tracing::info!("the service token has none of the roles of services");
+            return Err(self.challenged());
+        }
+        Ok(Service { token, trusted })
+    }
+
+    async fn valid(
+        &self,
+        token: &[u8],
+        allow_expired: bool,
+        from: Option<IpAddr>,
+    ) -> Result<Arc<Token>, IdentityError> {
+        let text = std::str::from_utf8(token).map(str::trim).unwrap_or_default();
+        if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
+            return Err(self.challenged());
+        }
+        let answer = self.keystone.validate(text, allow_expired, from).await;
+        let answer = answer.map_err(|failure| IdentityError::Unavailable(failure.to_string()))?;
+        answer.ok_or_else(|| self.challenged())
+    }
+
+    /// Whether the access rules of a token, if it has any, name the request. They are compared with
+    /// the parts of the path that the routes see.
+    fn may_be_used_for(&self, token: &Token, method: &str, path: &str) -> bool {
+        let Some(rules) = &token.access_rules else { return true };
+        // Nothing is at a path that cannot be read.
+        let Ok(path) = path::canonical(path) else { return false };
+        let kind = self.options.service_type.as_str();
+        rules.iter().any(|rule| rule.allows(kind, method, &path))
+    }
+
+    fn challenged(&self) -> IdentityError {
+        IdentityError::Challenged(self.www_authenticate.clone())
+    }
+}
+
+/// Somebody who asks on behalf of a user.
+struct Service {
+    token: Arc<Token>,
+    /// Whether it has the role that services have.
+    trusted: bool,
+}
+
+fn given<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h [u8]> {
+    let value = headers.get(name)?.as_bytes();
+    (!value.is_empty()).then_some(value)
+}

@@ -1,0 +1,15 @@
+//! The tower layers that every request passes; [`middleware`] puts them in order.
+
+pub(crate) mod access_log;
+pub(crate) mod around;
+pub(crate) mod audited;
+mod broken_off;
+pub mod cors;
+pub(crate) mod external_url;
+pub mod identity;
+pub(crate) mod middleware;
+mod paced;
+pub(crate) mod panics;
+pub mod proxy;
+pub(crate) mod traced;
+mod well_formed;

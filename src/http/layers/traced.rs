@@ -1,0 +1,276 @@
+//! A layer that opens the span of each request. Every log line that is written within it carries the
+//! id of the request, and that of its trace, if it is part of one. While traces are exported, another span
+//! within it is the root of what Berth records of the request, with the attributes of OpenTelemetry's
+//! conventions for HTTP servers; it ends when the body of the answer has been sent.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::extract::Request;
+use axum::http::{Method, header};
+use axum::response::Response;
+use futures_util::future::Either;
+use hyper::body::{Frame, SizeHint};
+use opentelemetry::trace::{Status, TraceContextExt, TraceId};
+use pin_project_lite::pin_project;
+use tokio::task::futures::TaskLocalFuture;
+use tower::{Layer, Service};
+use tracing::field::Empty;
+use tracing::instrument::{Instrument, Instrumented};
+use tracing::{Span, error_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use crate::http::connection;
+use crate::http::layers::access_log::Findings;
+use crate::http::layers::broken_off::Progress;
+use crate::http::layers::middleware::{GlobalRequestId, request_id};
+use crate::http::layers::proxy::Remote;
+use crate::observe::request_context::RequestContext;
+use crate::observe::spans::{self, span};
+use crate::observe::trace_context::TraceContext;
+
+/// The longest text that becomes an attribute, in bytes.
+const TEXT_MAX: usize = 1024;
+
+/// The trace that a request is part of: an extension of its answer.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct TraceOf(pub(in crate::http) TraceId);
+
+/// The layer.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct TracedLayer;
+
+impl<S> Layer<S> for TracedLayer {
+    type Service = Traced<S>;
+
+    fn layer(&self, inner: S) -> Traced<S> {
+        Traced { inner }
+    }
+}
+
+/// The service of the layer.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Traced<S> {
+    inner: S,
+}
+
+impl<S, B> Service<Request> for Traced<S>
+where
+    S: Service<Request, Response = axum::http::Response<B>, Error = Infallible>,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Answering<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let given = TraceContext::read(request.headers());
+        // Of the highest level, so that no filter takes it away.
+        let span = error_span!(
+            target: spans::REQUEST,
+            "request",
+            request_id = request_id(request.extensions()),
+            trace_id = Empty
+        );
+        let recorded = spans::are_recorded()
+            .then(|| span.in_scope(|| Recorded::begin(&request, given.as_ref())));
+        let trace = match &recorded {
+            Some(recorded) => Some(recorded.trace),
+            None => given.as_ref().map(TraceContext::trace_id),
+        };
+        if let Some(trace) = trace {
+            span.record("trace_id", tracing::field::display(trace));
+        }
+        let span = recorded.as_ref().map_or(span, |recorded| recorded.span.clone());
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let context = (given.is_some() || !reads).then(|| RequestContext {
+            id: request_id(request.extensions()).to_owned(),
+            trace: given,
+        });
+        let method = request.method().clone();
+        let answer = span.in_scope(|| self.inner.call(request));
+        let answer = match context {
+            Some(context) => Either::Right(context.during(answer)),
+            None => Either::Left(answer),
+        };
+        let answer = answer.instrument(span.clone());
+        Answering { answer, method, span: Some(span), recorded, trace }
+    }
+}
+
+pin_project! {
+    /// The answer to come.
+    pub(in crate::http) struct Answering<F> {
+        #[pin]
+        answer: Instrumented<Either<F, TaskLocalFuture<Arc<RequestContext>, F>>>,
+        method: Method,
+        span: Option<Span>,
+        recorded: Option<Recorded>,
+        trace: Option<TraceId>,
+    }
+}
+
+impl<F, B> Future for Answering<F>
+where
+    F: Future<Output = Result<axum::http::Response<B>, Infallible>>,
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    type Output = Result<Response, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let Ok(mut response) = ready!(this.answer.poll(context));
+        if let Some(trace) = this.trace {
+            response.extensions_mut().insert(TraceOf(*trace));
+        }
+        let recorded = this.recorded.take();
+        if let Some(recorded) = &recorded {
+            recorded.note(&response);
+        }
+        let span = this.span.take().unwrap_or_else(Span::none);
+        let progress = Progress::begin(this.method, response.status());
+        let within = |body| Body::new(WithinSpan { body, span, progress, _recorded: recorded });
+        Poll::Ready(Ok(response.map(within)))
+    }
+}
+
+/// A body that is made within the span of its request. If it breaks off, this is logged there.
+struct WithinSpan<B: HttpBody> {
+    body: B,
+    span: Span,
+    progress: Progress,
+    _recorded: Option<Recorded>,
+}
+
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for WithinSpan<B>
+where
+    B::Error: Into<axum::BoxError>,
+{
+    type Data = Bytes;
+    type Error = axum::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
+        let this = &mut *self;
+        let _entered = this.span.enter();
+        this.progress.asked();
+        let polled = Pin::new(&mut this.body).poll_frame(context);
+        let polled = polled.map_err(Into::into);
+        match &polled {
+            Poll::Pending => this.progress.passed(0),
+            Poll::Ready(None) => this.progress.ended(),
+            Poll::Ready(Some(Ok(frame))) => {
+                this.progress.passed(frame.data_ref().map_or(0, Bytes::len));
+            }
+            Poll::Ready(Some(Err(error))) => this.progress.failed(error.as_ref()),
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B: HttpBody> Drop for WithinSpan<B> {
+    fn drop(&mut self) {
+        let _entered = self.span.enter();
+        self.progress.dropped(self.body.is_end_stream());
+    }
+}
+
+/// The span of a request as it is recorded, until it is dropped. Tasks that go on for longer keep the
+/// span open for log lines, but not in the record.
+#[derive(Debug)]
+struct Recorded {
+    span: Span,
+    method: &'static str,
+    trace: TraceId,
+}
+
+impl Recorded {
+    fn begin(request: &Request, given: Option<&TraceContext>) -> Self {
+        let method = method_name(request.method());
+        let (headers, extensions) = (request.headers(), request.extensions());
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(short);
+        let span = span!(
+            "request",
+            otel.kind = "server",
+            http.request.method = method,
+            url.scheme = if connection(extensions).secure { "https" } else { "http" },
+            url.path = short(request.uri().path()),
+            url.query = request.uri().query().map(short),
+            server.address = text(header::HOST),
+            user_agent.original = text(header::USER_AGENT),
+            client.address = extensions.get().map(Remote::to_string),
+            openstack.request_id = request_id(extensions),
+            openstack.global_request_id =
+                extensions.get::<GlobalRequestId>().map(|id| id.0.as_str()),
+        );
+        let parent = given.map_or_else(opentelemetry::Context::new, TraceContext::as_parent);
+        // It can only fail if nothing is recorded.
+        drop(span.set_parent(parent));
+        let trace = span.context().span().span_context().trace_id();
+        Self { span, method, trace }
+    }
+
+    fn note<B>(&self, response: &axum::http::Response<B>) {
+        let status = response.status();
+        self.span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
+        let findings = response.extensions().get::<Findings>();
+        if let Some(route) = findings.and_then(|findings| findings.route) {
+            self.span.set_attribute("http.route", route);
+            self.span.context().span().update_name(format!("{} {route}", self.method));
+        } else {
+            self.span.context().span().update_name(self.method);
+        }
+        if let Some(version) = findings.and_then(|findings| findings.version.clone()) {
+            self.span.set_attribute("openstack.microversion", version);
+        }
+        if status.is_server_error() {
+            let cause = findings.and_then(|findings| findings.cause.clone());
+            self.span.set_attribute("error.type", status.as_str().to_owned());
+            let cause = cause.map_or(Cow::from(""), Cow::from);
+            self.span.set_status(Status::error(cause));
+        }
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        self.span.context().span().end();
+    }
+}
+
+/// The name of a method, if it is a common one: a bounded number of names, whatever clients send.
+pub(in crate::http) fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "_OTHER",
+    }
+}
+
+fn short(text: &str) -> &str {
+    text.split_at(text.floor_char_boundary(TEXT_MAX)).0
+}

@@ -1,0 +1,189 @@
+//! `/-/v1/providers`: many resource providers, with what each has, as of one moment.
+
+mod writing;
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use futures_util::TryStreamExt;
+
+use self::writing::{Form, Include, Writing};
+use super::{AskedBy, Problem, made_within, microversion};
+use crate::fairness::turns::{Asker, Turn};
+use crate::http::api::in_turn::turn_within;
+use crate::http::api::reply::Reply;
+use crate::http::api::streamed::{PART, Parts};
+use crate::http::app::App;
+use crate::http::placement::accept::{Accept, JSON};
+use crate::http::placement::allocation_candidates::aside;
+use crate::http::placement::query::Query;
+use crate::http::placement::resource_providers::{listed_by, unknown};
+use crate::search::listing::{self, Filter};
+use crate::store::snapshot::Snapshot;
+use crate::world::{Provider, World};
+
+/// The parameter that names what is told of each provider.
+const INCLUDE: &str = "include";
+/// The parameters that name a tree.
+const TREE: &str = "tree";
+const IN_TREE: &str = "in_tree";
+/// The parameters of which only one value could count.
+const ONCE: [&str; 5] = ["name", "uuid", "resources", TREE, IN_TREE];
+/// One JSON value for each line.
+const LINES: &str = "application/x-ndjson";
+/// The allocations of so many providers are asked for at once.
+const PROVIDERS_AT_ONCE: usize = 500;
+/// So many allocations are written at once.
+const ALLOCATIONS_AT_ONCE: usize = 5000;
+
+/// `GET /-/v1/providers`: takes the filters of `GET /resource_providers`, and what to tell of each provider.
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    AskedBy(caller): AskedBy,
+    headers: HeaderMap,
+    uri: Uri,
+) -> Result<Reply, Problem> {
+    let asked = microversion(&headers)?;
+    let form = match Accept::from_headers(&headers).best_of(&[JSON, LINES]) {
+        Some(LINES) => Form::Lines,
+        Some(_) => Form::Json,
+        None => {
+            let detail = format!("Only {JSON} and {LINES} are provided.");
+            return Err(Problem::new(axum::http::StatusCode::NOT_ACCEPTABLE, detail));
+        }
+    };
+    let query = Query::parse(uri.query().unwrap_or_default())?;
+    let include = include(&query)?;
+    for name in ONCE {
+        query.once(name)?;
+    }
+    if query.last(TREE).is_some() && query.last(IN_TREE).is_some() {
+        return Err(Problem::bad_request(format!("{TREE} and {IN_TREE} mean the same: give one")));
+    }
+    let query = query.without(INCLUDE).renamed(TREE, IN_TREE);
+    let filter = listed_by(&query, asked)?;
+    let turns_of = Asker::of(&caller);
+    let seat = seat(&app, turns_of).await?;
+    let most = app.options.stream_timeout;
+    let body = made_within(most, |parts| async move {
+        let (world, number, snapshot) = if include.allocations || app.store.keeps_events() {
+            let snapshot = app.store.snapshot(most).await?;
+            (Arc::clone(snapshot.world()), snapshot.number(), Some(snapshot))
+        } else {
+            (app.store.world().await?, None, None)
+        };
+        let slots = {
+            let world = Arc::clone(&world);
+            aside(&app, turns_of, move || slots(&world, &filter)).await??
+        };
+        let writing = Writing::new(world, slots, number, include, form);
+        let work = Work { app, turns_of, parts };
+        match snapshot.filter(|_| include.allocations) {
+            Some(snapshot) => work.with_allocations(writing, snapshot).await?,
+            None => work.alone(writing).await?,
+        }
+        drop(seat);
+        Ok(())
+    });
+    let media_type = if form == Form::Lines { LINES } else { JSON };
+    Ok(Reply::body(body.await?).of_type(media_type).modified(None))
+}
+
+/// What is to be told of each provider.
+fn include(query: &Query) -> Result<Include, Problem> {
+    let mut include = Include::default();
+    let names = query.all(INCLUDE).flat_map(|names| names.split(','));
+    for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+        match name {
+            "inventories" => include.inventories = true,
+            "usages" => include.usages = true,
+            "traits" => include.traits = true,
+            "aggregates" => include.aggregates = true,
+            "allocations" => include.allocations = true,
+            other => {
+                return Err(Problem::bad_request(format!(
+                    "include can name inventories, usages, traits, aggregates and allocations, \
+                     not {other}"
+                )));
+            }
+        }
+    }
+    Ok(include)
+}
+
+/// A place among the answers that read a snapshot.
+async fn seat(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
+    let late = "too many large answers are being sent; ask again";
+    turn_within(&app.snapshots, turns_of, app.options.stream_wait, late).await
+}
+
+/// The providers that pass, ascending by key.
+fn slots(world: &World, filter: &Filter) -> Result<Vec<u32>, Problem> {
+    let providers = listing::list(world, filter).map_err(unknown)?;
+    Ok(providers.iter().map(Provider::slot).collect())
+}
+
+/// An answer being made.
+struct Work {
+    app: Arc<App>,
+    turns_of: Asker,
+    parts: Parts,
+}
+
+impl Work {
+    /// Writes and sends providers without allocations.
+    async fn alone(&self, mut writing: Writing) -> Result<(), Problem> {
+        loop {
+            writing = self.write(writing, |writing| writing.write(PART)).await?;
+            let is_written = writing.is_written();
+            if is_written {
+                writing.finish();
+            }
+            self.parts.send(writing.take()).await?;
+            if is_written {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes and sends providers with their allocations.
+    async fn with_allocations(
+        &self,
+        mut writing: Writing,
+        mut snapshot: Snapshot,
+    ) -> Result<(), Problem> {
+        while !writing.is_written() {
+            let providers = writing.following(PROVIDERS_AT_ONCE);
+            {
+                let rows = snapshot.allocations(&providers).try_chunks(ALLOCATIONS_AT_ONCE);
+                let mut rows = std::pin::pin!(rows);
+                while let Some(some) = rows.try_next().await.map_err(|failed| failed.1)? {
+                    writing = self.write(writing, move |writing| writing.hold(&some)).await?;
+                    if writing.len() >= PART {
+                        self.parts.send(writing.take()).await?;
+                    }
+                }
+            }
+            writing = self.write(writing, move |writing| writing.pass(&providers)).await?;
+            if writing.len() >= PART {
+                self.parts.send(writing.take()).await?;
+            }
+        }
+        writing.finish();
+        Ok(self.parts.send(writing.take()).await?)
+    }
+
+    /// Writes something in a turn, beside the threads that serve requests.
+    async fn write(
+        &self,
+        mut writing: Writing,
+        write: impl FnOnce(&mut Writing) + Send + 'static,
+    ) -> Result<Writing, Problem> {
+        let work = move || {
+            write(&mut writing);
+            writing
+        };
+        Ok(aside(&self.app, self.turns_of, work).await?)
+    }
+}

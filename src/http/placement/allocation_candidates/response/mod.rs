@@ -1,0 +1,283 @@
+//! Candidates as clients see them, written straight to bytes while they are found.
+//!
+//! The one place where an answer is not a view: there may be very many candidates, and clients wait
+//! for them. What depends on the version is decided once, in [`Shape`].
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use metrics::counter;
+use tracing::field::Empty;
+
+use crate::http::api::text::Text;
+use crate::http::placement::microversion::{
+    ALLOCATIONS_BY_PROVIDER, MAPPINGS, Microversion, NESTED_CANDIDATES, REQUIRED_TRAITS,
+    SUMMARIES_SHOW_ALL_CLASSES,
+};
+use crate::model::ClassId;
+use crate::observe::spans::{self, span};
+use crate::search::{Candidate, Next, Request, Search};
+use crate::world::{Provider, World};
+
+/// So much is looked at without a pause, in steps of the search and inventories for summaries: a few
+/// milliseconds' work. Candidates may be rare, and what is looked at for summaries may not be shown.
+const WORK_AT_ONCE: u64 = 200_000;
+/// A step of a search for more parts than this is too large for a thread that serves requests.
+const PARTS_MAX: usize = 32;
+
+/// What a version shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing a version shows")]
+pub(super) struct Shape {
+    by_provider: bool,
+    mappings: bool,
+    traits: bool,
+    family: bool,
+    /// The classes that summaries show, in their order; `None`: all.
+    classes: Option<Vec<ClassId>>,
+}
+
+impl Shape {
+    /// Of the answer to a request.
+    pub(super) fn of(asked: Microversion, request: &Request, world: &World) -> Self {
+        let named = request.groups.iter().flat_map(|group| &group.resources);
+        let mut requested: Vec<_> = named.filter_map(|(class, _)| world.class_id(class)).collect();
+        requested.sort_unstable();
+        requested.dedup();
+        Self {
+            by_provider: asked.has(ALLOCATIONS_BY_PROVIDER),
+            mappings: asked.has(MAPPINGS),
+            traits: asked.has(REQUIRED_TRAITS),
+            family: asked.has(NESTED_CANDIDATES),
+            classes: (!asked.has(SUMMARIES_SHOW_ALL_CLASSES)).then_some(requested),
+        }
+    }
+}
+
+/// An answer being written.
+#[derive(Debug)]
+pub(super) struct Writing {
+    world: Arc<World>,
+    search: Search,
+    shape: Shape,
+    text: Text,
+    /// How many candidates there were.
+    candidates: usize,
+    /// How many inventories were looked at for summaries.
+    looked_at: u64,
+    stage: Stage,
+}
+
+/// What is written next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Candidates,
+    /// Nothing: it is looked for what summaries tell of.
+    Survey,
+    /// Summaries, after that of the provider in a slot.
+    Summaries(Option<u32>),
+}
+
+/// Why writing stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopped {
+    /// There is enough to send.
+    Full,
+    /// Much has been looked at: whoever writes on may want to know whether anybody still waits, and
+    /// to let others come to their turns.
+    Paused,
+    /// All is written.
+    Done,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        counter!("berth_candidates_total").increment(self.candidates as u64);
+        counter!("berth_candidate_search_steps_total").increment(self.search.steps());
+    }
+}
+
+impl Writing {
+    /// Of what a search will find; the text begins with room for that many bytes.
+    pub(super) fn new(search: Search, shape: Shape, room: usize) -> Self {
+        let mut text = Text::with_room(room);
+        text.push("{\"allocation_requests\":[");
+        let world = Arc::clone(search.world());
+        let stage = Stage::Candidates;
+        Self { world, search, shape, text, candidates: 0, looked_at: 0, stage }
+    }
+
+    /// Whether a step of the search may take longer than a thread that serves requests has time for.
+    pub(super) fn is_large(&self) -> bool {
+        self.search.parts() > PARTS_MAX
+    }
+
+    /// What was done so far, in steps.
+    fn work(&self) -> u64 {
+        self.search.steps() + self.looked_at
+    }
+
+    /// How many candidates there were so far.
+    pub(super) fn candidates(&self) -> usize {
+        self.candidates
+    }
+
+    /// Whether there is anything to take that tells of a candidate.
+    pub(super) fn has_news(&self) -> bool {
+        self.candidates > 0 && self.text.len() > 0
+    }
+
+    /// What is written and not yet taken; the next part will have about that many bytes.
+    pub(super) fn take(&mut self, next: usize) -> Bytes {
+        self.text.take(next + next / 8)
+    }
+
+    /// Writes on until there are that many bytes to take, or another reason to stop.
+    pub(super) fn write(&mut self, enough: usize) -> Stopped {
+        let most = self.work() + WORK_AT_ONCE;
+        let searching = span!("search", berth.candidates = Empty, berth.search.steps = Empty);
+        let before = (self.candidates, self.search.steps());
+        let stopped = searching.in_scope(|| self.search_on(enough, most));
+        searching.record("berth.candidates", spans::count((self.candidates - before.0) as u64));
+        let steps = self.search.steps() - before.1;
+        searching.record("berth.search.steps", spans::count(steps));
+        drop(searching);
+        let mut last = match stopped {
+            Err(stopped) => return stopped,
+            Ok(last) => last,
+        };
+        let _rendering = span!("render").entered();
+        // As `work` has it, while the search is lent out.
+        let steps = self.search.steps();
+        for provider in self.search.summarised_after(last) {
+            let is_full = self.text.len() >= enough;
+            if is_full || steps + self.looked_at >= most {
+                self.stage = Stage::Summaries(last);
+                return if is_full { Stopped::Full } else { Stopped::Paused };
+            }
+            if last.is_some() {
+                self.text.push(",");
+            }
+            self.looked_at += self.text.summary(&provider, &self.shape, &self.world);
+            last = Some(provider.slot());
+        }
+        self.text.push("}}");
+        Stopped::Done
+    }
+
+    /// Writes candidates, and finds out what summaries tell of. Returns the provider after which summaries
+    /// go on, or why it has stopped before they are written.
+    fn search_on(&mut self, enough: usize, most: u64) -> Result<Option<u32>, Stopped> {
+        loop {
+            if let Stage::Summaries(last) = self.stage {
+                return Ok(last);
+            }
+            if self.text.len() >= enough {
+                return Err(Stopped::Full);
+            }
+            if self.work() >= most {
+                return Err(Stopped::Paused);
+            }
+            if self.stage == Stage::Survey {
+                if !self.search.survey() {
+                    return Err(Stopped::Paused);
+                }
+                self.text.push("],\"provider_summaries\":{");
+                self.stage = Stage::Summaries(None);
+                continue;
+            }
+            match self.search.next_candidate() {
+                Next::Found(candidate) => {
+                    if self.candidates > 0 {
+                        self.text.push(",");
+                    }
+                    self.candidates += 1;
+                    self.text.candidate(candidate, &self.shape, &self.world);
+                }
+                Next::Paused => return Err(Stopped::Paused),
+                Next::Exhausted => self.stage = Stage::Survey,
+            }
+        }
+    }
+}
+
+impl Text {
+    fn candidate(&mut self, candidate: Candidate<'_>, shape: &Shape, world: &World) {
+        let (open, close) = if shape.by_provider { ("{", "}") } else { ("[", "]") };
+        self.push("{\"allocations\":");
+        self.push(open);
+        for (number, (provider, amounts)) in candidate.allocations().enumerate() {
+            if number > 0 {
+                self.push(",");
+            }
+            if shape.by_provider {
+                self.uuid(provider.uuid());
+                self.push(":{\"resources\":{");
+            } else {
+                self.push("{\"resource_provider\":{\"uuid\":");
+                self.uuid(provider.uuid());
+                self.push("},\"resources\":{");
+            }
+            self.amounts(amounts, world);
+            self.push("}}");
+        }
+        self.push(close);
+        if shape.mappings {
+            self.mappings(candidate);
+        }
+        self.push("}");
+    }
+
+    fn mappings(&mut self, candidate: Candidate<'_>) {
+        self.push(",\"mappings\":{");
+        for (number, (suffix, providers)) in candidate.mappings().enumerate() {
+            self.push(if number > 0 { ",\"" } else { "\"" });
+            self.push(suffix);
+            self.push("\":[");
+            for (number, provider) in providers.enumerate() {
+                if number > 0 {
+                    self.push(",");
+                }
+                self.uuid(provider.uuid());
+            }
+            self.push("]");
+        }
+        self.push("}");
+    }
+
+    /// Says how many inventories were looked at.
+    fn summary(&mut self, provider: &Provider<'_>, shape: &Shape, world: &World) -> u64 {
+        let mut looked_at = 0;
+        self.uuid(provider.uuid());
+        self.push(":{\"resources\":{");
+        let classes = shape.classes.as_ref();
+        let shown = |class| classes.is_none_or(|sorted| sorted.binary_search(&class).is_ok());
+        let inventories = provider.inventories().inspect(|_| looked_at += 1);
+        let inventories = inventories.filter(|row| shown(row.class));
+        for (number, row) in inventories.enumerate() {
+            if number > 0 {
+                self.push(",");
+            }
+            self.stock(row.class, row.terms.capacity(), row.used, world);
+        }
+        self.push("}");
+        if shape.traits {
+            self.push(",\"traits\":");
+            self.traits(provider.traits(), world);
+        }
+        if shape.family {
+            self.push(",\"parent_provider_uuid\":");
+            match provider.parent() {
+                Some(parent) => self.uuid(parent.uuid()),
+                None => self.push("null"),
+            }
+            self.push(",\"root_provider_uuid\":");
+            self.uuid(provider.root().uuid());
+        }
+        self.push("}");
+        looked_at
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+//! The Placement API.
+//!
+//! [`routes`] is the API as a table, and one file per resource says what may be asked, what it means
+//! and what is shown. What changes with the version stands in one of five places: a row's range, a
+//! ladder, a field shown from a version on, an answer's headers here, or a field of the command that
+//! is set by the version.
+
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a resource names the refusals it has words for; the others mean the same everywhere"
+)]
+
+pub(super) mod accept;
+mod aggregates;
+pub(super) mod allocation_candidates;
+pub(super) mod allocations;
+pub(super) mod body;
+mod choice;
+mod extract;
+mod inventories;
+pub(super) mod microversion;
+mod names;
+mod problem;
+pub(super) mod query;
+mod refused;
+mod reshaper;
+mod resource_classes;
+pub(super) mod resource_providers;
+mod root;
+mod routes;
+mod schema;
+pub(super) mod spelling;
+mod traits;
+mod usages;
+mod validation;
+mod wording;
+
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::json;
+
+use self::accept::{Accept, JSON};
+pub use self::allocation_candidates::write_candidates;
+use self::microversion::{Microversion, Unacceptable, Versions};
+pub(super) use self::problem::{Code, Problem};
+use self::problem::{Recipient, is_absence};
+use super::api::routes::Row;
+use super::api::{self, Context, Dialect, context};
+use super::app::{App, Options};
+use crate::http::api::status::title;
+use crate::http::layers::identity::Caller;
+use crate::http::layers::middleware::HttpService;
+use crate::model::Refusal;
+
+/// The API as a service.
+pub(super) fn service(app: &Arc<App>) -> HttpService {
+    let table = routes::table().into_iter().map(refused::keeping_refused_writes);
+    api::service(app, routes::root(), table)
+}
+
+/// Writes an error that is found before the API is asked.
+pub(super) fn write_error(
+    status: StatusCode,
+    detail: &str,
+    request_id: &str,
+) -> (&'static str, String) {
+    (JSON, error_body(status, detail, None, request_id))
+}
+
+/// The body of an error, with a code if the API has codes.
+pub(super) fn error_body(
+    status: StatusCode,
+    detail: &str,
+    code: Option<Code>,
+    request_id: &str,
+) -> String {
+    let mut error = json!({
+        "status": status.as_u16(),
+        "title": title(status),
+        "detail": detail,
+        "request_id": request_id,
+    });
+    if let Some((code, error)) = code.zip(error.as_object_mut()) {
+        error.insert("code".to_owned(), json!(code));
+    }
+    json!({"errors": [error]}).to_string()
+}
+
+/// The ways of the Placement API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Placement;
+
+/// What the headers of a request say.
+#[derive(Debug)]
+pub(super) struct Facts {
+    offered: Offered,
+    asked: OnceLock<Microversion>,
+}
+
+/// What a client sends, and what it accepts.
+#[derive(Clone, Debug)]
+struct Offered {
+    /// The media type of the body.
+    content_type: Option<String>,
+    /// The media types of the answer.
+    accept: Accept,
+}
+
+impl Offered {
+    /// From the headers of a request.
+    fn of(headers: &HeaderMap) -> Self {
+        let sent = headers.get(CONTENT_TYPE).map(|it| String::from_utf8_lossy(it.as_bytes()));
+        let sent = sent.map(|it| it.split(';').next().unwrap_or_default().to_owned());
+        Self {
+            content_type: sent.filter(|sent| !sent.is_empty()),
+            accept: Accept::from_headers(headers),
+        }
+    }
+}
+
+impl Dialect for Placement {
+    type Versions = Versions;
+    type Facts = Facts;
+    type Code = Code;
+
+    const NAME: &'static str = "placement";
+    const IGNORES_LAST_SLASH: bool = false;
+
+    fn prefix(options: &Options) -> &str {
+        &options.path_prefix
+    }
+
+    fn facts(headers: &HeaderMap) -> Facts {
+        Facts { offered: Offered::of(headers), asked: OnceLock::new() }
+    }
+
+    fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem> {
+        let headers = request.headers();
+        let asked = Microversion::from_headers(headers).map_err(unacceptable)?;
+        context.facts.asked.get_or_init(|| asked);
+        check_content_type(headers)
+    }
+
+    fn choose<'r>(
+        rows: &'r [Row<Self>],
+        app: &App,
+        request: &Request,
+    ) -> Result<&'r Row<Self>, Problem> {
+        let extensions = request.extensions();
+        let offered = &context::<Self>(extensions)?.facts.offered;
+        let row = choice::choose(rows, request.method(), asked(extensions)?, offered)?;
+        for rule in &row.rules {
+            app.policy.check(caller(extensions)?, *rule, None)?;
+        }
+        Ok(row)
+    }
+
+    fn status(why: &Refusal) -> StatusCode {
+        if is_absence(why) { StatusCode::NOT_FOUND } else { StatusCode::CONFLICT }
+    }
+
+    fn render(problem: Problem, context: &Context<Self>) -> Response {
+        let Facts { offered, asked } = &context.facts;
+        problem.render(&Recipient {
+            method: &context.method,
+            offered,
+            asked: asked.get().copied(),
+            request_id: &context.request_id,
+        })
+    }
+
+    fn describe(context: &Context<Self>, answer: &mut HeaderMap) {
+        if let Some(asked) = context.facts.asked.get() {
+            asked.describe(answer);
+        }
+    }
+
+    fn version(context: &Context<Self>) -> Option<String> {
+        context.facts.asked.get().map(Microversion::to_string)
+    }
+}
+
+/// The version asked for.
+fn asked(extensions: &Extensions) -> Result<Microversion, Problem> {
+    let missing = || Problem::internal("no layer has found out which version is asked for");
+    context::<Placement>(extensions)?.facts.asked.get().copied().ok_or_else(missing)
+}
+
+/// Who asks.
+fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
+    let missing = || Problem::internal("no layer has found out who asks");
+    context::<Placement>(extensions)?.caller().ok_or_else(missing)
+}
+
+pub(super) fn unacceptable(why: Unacceptable) -> Problem {
+    match why {
+        Unacceptable::Unknown(text) => Problem::not_acceptable(format!(
+            "Invalid microversion: Unacceptable version header: {text}"
+        )),
+        Unacceptable::Malformed(text, why) => Problem::bad_request(format!(
+            "Invalid microversion: invalid version string: {text}; {why}"
+        )),
+    }
+}
+
+/// Who announces a body says what it is.
+fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let has = |name| headers.get(name).is_some_and(|value: &HeaderValue| !value.is_empty());
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if length.is_some_and(|length| !length.trim_matches('0').is_empty()) && !has(CONTENT_TYPE) {
+        let detail = "content-type header required when content-length > 0";
+        return Err(Problem::bad_request(detail));
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! What went wrong, as a client is told: status, code, detail, and its three representations.
+//!
+//! The texts around the detail are those of the reference's framework, because clients read them.
+
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use regex::Regex;
+use serde::Serialize;
+
+use super::accept;
+use super::microversion::{self, Microversion};
+use super::{Offered, Placement};
+use crate::auth::policy::Denied;
+use crate::http::api::problem::RETRY_AFTER;
+use crate::http::api::status::{explanation, title};
+use crate::model::Refusal;
+
+/// What went wrong with a request of this API.
+pub(in crate::http) type Problem = crate::http::api::problem::Problem<Placement>;
+
+/// The codes of the API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(in crate::http) enum Code {
+    /// No particular one.
+    #[default]
+    #[serde(rename = "placement.undefined_code")]
+    Undefined,
+    /// Something is still allocated.
+    #[serde(rename = "placement.inventory.inuse")]
+    InventoryInUse,
+    /// Somebody else was faster: read again and retry.
+    #[serde(rename = "placement.concurrent_update")]
+    ConcurrentUpdate,
+    /// The name or UUID is taken.
+    #[serde(rename = "placement.duplicate_name")]
+    DuplicateName,
+    /// The provider has allocations.
+    #[serde(rename = "placement.resource_provider.inuse")]
+    ProviderInUse,
+    /// The provider has children.
+    #[serde(rename = "placement.resource_provider.cannot_delete_parent")]
+    CannotDeleteParent,
+    /// A provider named in a body does not exist.
+    #[serde(rename = "placement.resource_provider.not_found")]
+    ProviderNotFound,
+    /// A query parameter that may be given once is repeated.
+    #[serde(rename = "placement.query.duplicate_key")]
+    DuplicateKey,
+    /// A query parameter makes no sense.
+    #[serde(rename = "placement.query.bad_value")]
+    BadValue,
+    /// A query parameter is missing.
+    #[serde(rename = "placement.query.missing_value")]
+    MissingValue,
+}
+
+/// What is said of a fault of ours.
+const OUR_FAULT: &str = "An unexpected error prevented the server from fulfilling your request.";
+
+impl Problem {
+    /// 403: not for this caller.
+    pub(super) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    /// 406: not in a form or version the client accepts.
+    pub(super) fn not_acceptable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, detail)
+    }
+
+    /// 415: the body is not JSON.
+    pub(super) fn unsupported_media_type(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
+    }
+
+    /// The answer, in the representation that the client prefers.
+    pub(super) fn render(self, to: &Recipient<'_>) -> Response {
+        if let Some(www_authenticate) = &self.www_authenticate {
+            return no_token(www_authenticate);
+        }
+        let (content_type, body) = match to.offered.accept.best_of(&[accept::HTML, accept::JSON]) {
+            Some(accept::HTML) => ("text/html; charset=UTF-8", self.html(to)),
+            Some(_) => (accept::JSON, self.json(to)),
+            None => ("text/plain; charset=UTF-8", self.plain(to)),
+        };
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
+            headers.insert(header::ALLOW, allow);
+        }
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        response
+    }
+
+    fn json(&self, to: &Recipient<'_>) -> String {
+        let status = self.status.as_u16();
+        if self.status == StatusCode::UNAUTHORIZED {
+            // The one error that the reference's authentication answers without the API's shape.
+            let body = serde_json::json!({
+                "message": self.body(to, str::to_owned),
+                "code": format!("{status} {}", title(self.status)),
+                "title": title(self.status),
+            });
+            return body.to_string();
+        }
+        let no_version = to.asked.is_none() && self.status == StatusCode::NOT_ACCEPTABLE;
+        let error = ErrorView {
+            status,
+            title: title(self.status),
+            detail: strip_tags(&self.body(to, str::to_owned)),
+            code: to.asked.and_then(|asked| asked.show(microversion::ERROR_CODES, self.code)),
+            request_id: to.request_id,
+            max_version: no_version.then(|| microversion::LATEST.to_string()),
+            min_version: no_version.then(|| microversion::INITIAL.to_string()),
+        };
+        serde_json::json!({ "errors": [error] }).to_string()
+    }
+
+    fn html(&self, to: &Recipient<'_>) -> String {
+        let status = format!("{} {}", self.status.as_u16(), title(self.status));
+        let body = self.body(to, escape);
+        format!(
+            "<html>\n <head>\n  <title>{status}</title>\n </head>\n <body>\n  <h1>{status}</h1>\n  \
+             {body}\n </body>\n</html>"
+        )
+    }
+
+    fn plain(&self, to: &Recipient<'_>) -> String {
+        let body = strip_tags(&self.body(to, str::to_owned));
+        format!("{} {}\n\n{body}", self.status.as_u16(), title(self.status))
+    }
+
+    /// The detail in its setting, with the markup that HTML keeps and the others lose.
+    fn body(&self, to: &Recipient<'_>, escape: fn(&str) -> String) -> String {
+        let is_ours = self.status == StatusCode::INTERNAL_SERVER_ERROR && self.detail.is_empty();
+        let detail = escape(if is_ours { OUR_FAULT } else { &self.detail });
+        match self.status {
+            StatusCode::METHOD_NOT_ALLOWED => {
+                let method = escape(to.method.as_str());
+                format!(
+                    "The method {method} is not allowed for this resource. <br /><br />\n{detail}"
+                )
+            }
+            StatusCode::NOT_ACCEPTABLE => format!(
+                "The resource could not be generated that was acceptable to your browser\n\
+                 (content of type {}. <br /><br />\n{detail}",
+                escape(to.offered.accept.as_str())
+            ),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => format!(
+                "The request media type {} is not supported by this server.\n<br /><br />\n{detail}",
+                escape(to.offered.content_type.as_deref().unwrap_or("None"))
+            ),
+            status => format!("{}<br /><br />\n{detail}\n\n", escape(explanation(status))),
+        }
+    }
+}
+
+/// The answer to who has no valid token, which looks the same whatever the client accepts.
+fn no_token(www_authenticate: &str) -> Response {
+    let body = serde_json::json!({"error": {
+        "code": 401,
+        "title": "Unauthorized",
+        "message": "The request you have made requires authentication.",
+    }});
+    let mut response = (StatusCode::UNAUTHORIZED, body.to_string()).into_response();
+    let json = HeaderValue::from_static("application/json; charset=UTF-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    if let Ok(value) = HeaderValue::from_str(www_authenticate) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+    }
+    response
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        Self::forbidden(denied.to_string())
+    }
+}
+
+/// Whether the store refuses because something is not there.
+pub(super) fn is_absence(why: &Refusal) -> bool {
+    matches!(
+        why,
+        Refusal::ProviderNotFound(_)
+            | Refusal::ClassNotFound(_)
+            | Refusal::TraitsNotFound(_)
+            | Refusal::InventoryNotFound(_)
+            | Refusal::InventoryNotFoundForDelete(_)
+            | Refusal::NoAllocations(_)
+    )
+}
+
+/// To whom a problem is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recipient<'r> {
+    /// The method of the request.
+    pub(super) method: &'r Method,
+    /// What the client sends and accepts.
+    pub(super) offered: &'r Offered,
+    /// The version asked for; `None` as long as it is not known.
+    pub(super) asked: Option<Microversion>,
+    /// The id of the request.
+    pub(super) request_id: &'r str,
+}
+
+#[derive(Serialize)]
+struct ErrorView<'a> {
+    status: u16,
+    title: &'a str,
+    detail: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<Code>,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_version: Option<String>,
+}
+
+/// Text without its markup: line breaks become blanks, `<br>` becomes a line break, other tags go.
+/// What a client wrote goes the same way, as in the reference.
+fn strip_tags(text: &str) -> String {
+    #[expect(clippy::unwrap_used, reason = "the patterns are constants, and a test uses them")]
+    static PATTERNS: LazyLock<[Regex; 3]> = LazyLock::new(|| {
+        ["(?is)<br.*?>", "<!--|-->", "(?s)<.*?>"].map(|it| Regex::new(it).unwrap())
+    });
+    let [line_break, comment, tag] = &*PATTERNS;
+    let text = text.replace('\n', " ").replace('\r', "");
+    let text = line_break.replace_all(&text, "\n");
+    let text = comment.replace_all(&text, "");
+    tag.replace_all(&text, "").into_owned()
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#x27;"),
+            ascii if ascii.is_ascii() => escaped.push(ascii),
+            // Writing to a string cannot fail.
+            other => drop(write!(escaped, "&#{};", u32::from(other))),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

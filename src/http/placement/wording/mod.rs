@@ -1,0 +1,106 @@
+//! The words for a violation of a schema.
+//!
+//! Clients read these texts, so they are those of Python's jsonschema, which the reference uses:
+//! message, keyword and place in the schema, the schema there, place in the value, the value there.
+//! Of a long value the beginning is shown.
+
+use serde_json::Value;
+
+use super::validation::{Step, Violation};
+use crate::http::api::python::{Shown, pretty, repr, text_repr};
+
+/// What a client is told of a violation.
+pub(super) fn text(violation: &Violation<'_>) -> String {
+    format!(
+        "{}\n\nFailed validating {} in {}:\n    {}\n\nOn {}:\n    {}",
+        message(violation),
+        text_repr(violation.keyword),
+        indexed("schema", violation.schema_path()),
+        indented(&pretty(violation.schema)),
+        indexed("instance", violation.value_path()),
+        indented(&pretty(violation.value)),
+    )
+}
+
+fn message(violation: &Violation<'_>) -> String {
+    let value = repr(violation.value);
+    let bound = &violation.schema[violation.keyword];
+    let said = |one: &'static str, other: &'static str| if *bound == 1 { one } else { other };
+    match violation.keyword {
+        "additionalProperties" => unexpected_message(violation),
+        "anyOf" => format!("{value} is not valid under any of the given schemas"),
+        "enum" => format!("{value} is not one of {}", repr(bound)),
+        "format" => format!("{value} is not a {}", repr(bound)),
+        "maximum" => format!("{value} is greater than the maximum of {}", repr(bound)),
+        "maxLength" => format!("{value} is too long"),
+        "minimum" => format!("{value} is less than the minimum of {}", repr(bound)),
+        "minItems" | "minLength" => {
+            format!("{value} {}", said("should be non-empty", "is too short"))
+        }
+        "minProperties" => {
+            format!("{value} {}", said("should be non-empty", "does not have enough properties"))
+        }
+        "pattern" => format!("{value} does not match {}", repr(bound)),
+        "required" => format!("{} is a required property", listed(&violation.names)),
+        "type" => format!("{value} is not of type {}", type_names(bound)),
+        "uniqueItems" => format!("{value} has non-unique elements"),
+        _ => format!("{value} is not valid"),
+    }
+}
+
+fn unexpected_message(violation: &Violation<'_>) -> String {
+    let mut names = violation.names.clone();
+    names.sort_unstable();
+    let one = names.len() == 1;
+    let listed = listed(&names);
+    let Some(patterns) = violation.schema["patternProperties"].as_object() else {
+        let verb = if one { "was" } else { "were" };
+        return format!("Additional properties are not allowed ({listed} {verb} unexpected)");
+    };
+    let mut patterns: Vec<_> = patterns.keys().map(|pattern| text_repr(pattern)).collect();
+    patterns.sort();
+    let verb = if one { "does" } else { "do" };
+    format!("{listed} {verb} not match any of the regexes: {}", patterns.join(", "))
+}
+
+/// Names as a list without brackets.
+fn listed(names: &[&str]) -> String {
+    let mut list = Shown::default();
+    for (number, name) in names.iter().enumerate() {
+        if number > 0 {
+            list.push(", ");
+        }
+        list.push_text(name);
+        if list.is_cut() {
+            break;
+        }
+    }
+    list.into_text()
+}
+
+/// One type or several.
+fn type_names(names: &Value) -> String {
+    match names {
+        Value::Array(names) => names.iter().map(repr).collect::<Vec<_>>().join(", "),
+        one => repr(one),
+    }
+}
+
+fn indexed<'a>(container: &str, path: impl Iterator<Item = Step<'a>>) -> String {
+    let mut text = container.to_owned();
+    for step in path {
+        let step = match step {
+            Step::Member(name) => text_repr(name),
+            Step::Item(number) => number.to_string(),
+        };
+        text.extend(["[", &step, "]"]);
+    }
+    text
+}
+
+fn indented(lines: &str) -> String {
+    lines.replace('\n', "\n    ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! What bodies may contain, and what is said of those that contain something else.
+//!
+//! A body is an object with known keys and nothing else. The sentences have the form that the first
+//! implementation's validation gave them.
+
+use serde_json::Value;
+
+use super::problem::Problem;
+use crate::http::api::json::has_nul;
+use crate::http::api::python::{repr, text_repr};
+use crate::http::api::text::shortened;
+pub(super) use crate::planner::json::{NAME_MAX, Object, text_fault};
+
+/// The longest description, in characters.
+pub(super) const DESCRIPTION_MAX: usize = 65_535;
+/// How much of a value an explanation repeats, in characters.
+const SHOWN_MAX: usize = 300;
+
+/// A key that a body may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    /// The key.
+    pub(super) name: &'static str,
+    /// What its value must be.
+    pub(super) check: Check,
+    /// Whether the body must have it.
+    pub(super) required: bool,
+}
+
+/// What a value must be.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Check {
+    /// A text of at most so many characters.
+    Text(usize),
+    /// A text of at least one character, and at most so many.
+    Name(usize),
+    /// The same, or null.
+    TextOrNull(usize),
+    /// An object of anything.
+    Dictionary,
+    /// What a rule with a name says; the rule gives its words if the value breaks it.
+    Custom(&'static str, fn(&Value) -> Result<(), String>),
+}
+
+/// A key that must be there.
+pub(super) const fn required(name: &'static str, check: Check) -> Key {
+    Key { name, check, required: true }
+}
+
+/// A key that may be there.
+pub(super) const fn optional(name: &'static str, check: Check) -> Key {
+    Key { name, check, required: false }
+}
+
+/// Reads a body as an object, whatever its media type.
+pub(super) fn read(body: &[u8]) -> Result<Object, Problem> {
+    if body.trim_ascii().is_empty() {
+        return Err(Problem::bad_request("No JSON object could be decoded"));
+    }
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| Problem::bad_request(format!("The body is not JSON: {error}")))?;
+    if has_nul(&value) {
+        return Err(Problem::bad_request("NUL characters are not allowed"));
+    }
+    let Value::Object(object) = value else {
+        let shown = shown(&value);
+        return Err(Problem::bad_request(format!(
+            "-> top level -> {shown} did not pass validation against callable: dictionary (not of \
+             type dictionary)"
+        )));
+    };
+    Ok(object)
+}
+
+/// Checks a body. It may have the keys given, which stand in alphabetical order, and no others.
+pub(super) fn check(body: &Object, keys: &[Key]) -> Result<(), Problem> {
+    fault(body, keys).map_or(Ok(()), |fault| Err(Problem::bad_request(fault)))
+}
+
+/// What is wrong with a body, if something is.
+fn fault(body: &Object, keys: &[Key]) -> Option<String> {
+    if body.is_empty() {
+        return Some("-> top level has no data to validate against schema".to_owned());
+    }
+    let missing = keys.iter().find(|key| key.required && !body.contains_key(key.name));
+    let missing = missing.map(|key| {
+        format!("key did not match schema  (required key in data is missing: {})", key.name)
+    });
+    if missing.is_some() && body.len() < keys.iter().filter(|key| key.required).count() {
+        return missing;
+    }
+    unexpected(body, keys)
+        .or(missing)
+        .or_else(|| keys.iter().find_map(|key| key.check.fault(key.name, body.get(key.name)?)))
+}
+
+/// What is said of the first key, in alphabetical order, that a body may not have.
+fn unexpected(body: &Object, keys: &[Key]) -> Option<String> {
+    let strangers =
+        body.iter().filter(|(name, _)| keys.iter().all(|key| key.name != name.as_str()));
+    let (name, value) = strangers.min_by_key(|(name, _)| name.as_str())?;
+    if keys.len() == 1 {
+        return Some("key did not match {} (unexpected extra items)".to_owned());
+    }
+    let expected = keys.iter().find(|key| key.required && key.name > name.as_str());
+    Some(match expected {
+        Some(key) => format!("-> {} key did not match '{}'", cut(name), key.name),
+        None => format!(
+            "-> top level has unexpected item in data: ({}, {})",
+            cut(&text_repr(name)),
+            cut(&repr(value))
+        ),
+    })
+}
+
+impl Check {
+    /// What is wrong with the value of a key, if something is.
+    fn fault(self, key: &str, value: &Value) -> Option<String> {
+        let (check, reason) = match self {
+            Self::Name(most) => {
+                let empty = value.as_str().is_some_and(str::is_empty);
+                let reason = if empty { Some("is empty".to_owned()) } else { None };
+                ("string", reason.or_else(|| text_fault(value, most))?)
+            }
+            Self::TextOrNull(_) if value.is_null() => return None,
+            Self::Text(most) | Self::TextOrNull(most) => ("string", text_fault(value, most)?),
+            Self::Dictionary if value.is_object() => return None,
+            Self::Dictionary => {
+                return Some(format!(
+                    "-> {key} key did not pass validation against callable: dictionary"
+                ));
+            }
+            Self::Custom(name, rule) => (name, rule(value).err()?),
+        };
+        let shown = shown(value);
+        Some(format!(
+            "-> {key} -> {shown} did not pass validation against callable: {check} ({reason})"
+        ))
+    }
+}
+
+/// A value as an explanation shows it.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => cut(text),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            cut(&repr(value))
+        }
+    }
+}
+
+fn cut(text: &str) -> String {
+    shortened(text, SHOWN_MAX)
+}
+
+#[cfg(test)]
+mod tests;

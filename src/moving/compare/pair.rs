@@ -1,0 +1,116 @@
+//! Two services that are asked the same.
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use super::answers::{Answer, Body, Difference, Rules, differences};
+use super::options::Options;
+use super::subject::Subject;
+use crate::moving::placement_client::{self, Client, Error, Microversion};
+
+/// Two services.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) left: Client,
+    pub(super) right: Client,
+    pub(super) version: Microversion,
+    options: Options,
+}
+
+/// What both said to a request.
+#[derive(Debug)]
+pub(super) struct Compared {
+    /// The request, such as `/traits`.
+    pub(super) path: String,
+    /// The body of the left answer, if it has one and succeeded.
+    pub(super) left: Option<Value>,
+    /// The same of the right answer.
+    pub(super) right: Option<Value>,
+    /// What differs.
+    pub(super) differences: Vec<Difference>,
+}
+
+impl Pair {
+    pub(super) fn new(
+        left: Client,
+        right: Client,
+        version: Microversion,
+        options: Options,
+    ) -> Self {
+        Self { left, right, version, options }
+    }
+
+    /// How many requests each service has to answer at once.
+    pub(super) fn concurrency(&self) -> usize {
+        self.left.concurrency().max(self.right.concurrency())
+    }
+
+    /// Asks both, and compares. What differs is asked for once more: it may just have been changed.
+    pub(super) async fn ask(&self, subject: Subject, path: String) -> Result<Compared, Error> {
+        let rules = self.rules(subject);
+        let first = self.ask_once(&path, rules).await?;
+        let (left, right, differences) =
+            if first.2.is_empty() { first } else { self.ask_once(&path, rules).await? };
+        Ok(Compared { path, left: value(left), right: value(right), differences })
+    }
+
+    /// What is compared of a subject. Generations stand in many answers, and are compared in one.
+    fn rules(&self, subject: Subject) -> Rules {
+        let Options { rules, consumers, .. } = &self.options;
+        let in_consumers = subject == Subject::Consumers && consumers.is_none();
+        let in_providers = subject == Subject::ProviderAllocations && consumers.is_some();
+        Rules {
+            provider_generations: rules.provider_generations && subject == Subject::Providers,
+            consumer_generations: rules.consumer_generations && (in_consumers || in_providers),
+            times: rules.times && subject.has_times(),
+            error_texts: rules.error_texts,
+        }
+    }
+
+    async fn ask_once(
+        &self,
+        path: &str,
+        rules: Rules,
+    ) -> Result<(Answer, Answer, Vec<Difference>), Error> {
+        let (left, right) = futures_util::try_join!(
+            self.left.get(path, self.version),
+            self.right.get(path, self.version)
+        )?;
+        let (left, right) = (answer(left)?, answer(right)?);
+        let rules = Rules { times: rules.times && !holds_nothing(&left), ..rules };
+        let mut found = differences(&left, &right, rules);
+        if left.status != right.status {
+            // An error and a success have nothing else in common.
+            found.retain(|it| it.path.first().is_some_and(|name| name == "status"));
+        }
+        Ok((left, right, found))
+    }
+}
+
+/// An answer that can be compared: one that says what the service stores, or that it has no such thing.
+fn answer(answer: placement_client::Answer) -> Result<Answer, Error> {
+    let status = answer.status();
+    let tells_nothing = status.is_server_error()
+        || [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS]
+            .contains(&status);
+    if tells_nothing || status.is_redirection() {
+        answer.expect(StatusCode::OK)?;
+        return Err(Error::NotPlacement { url: String::new(), why: status.to_string() });
+    }
+    let headers = answer.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    Ok(Answer::new(status.as_u16(), headers, answer.body()))
+}
+
+/// Whether an answer is an empty list: it has the time of the request.
+fn holds_nothing(answer: &Answer) -> bool {
+    let Body::Json(body) = &answer.body else { return true };
+    let mut lists = ["allocations", "inventories"].into_iter().filter_map(|name| body.get(name));
+    lists.any(|list| list.as_object().is_some_and(serde_json::Map::is_empty))
+}
+
+fn value(answer: Answer) -> Option<Value> {
+    match answer.body {
+        Body::Json(body) if answer.status == 200 => Some(body),
+        Body::Json(_) | Body::Text(_) | Body::Empty => None,
+    }
+}

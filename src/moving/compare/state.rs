@@ -1,0 +1,187 @@
+//! The file that keeps what has been compared, so that a comparison that was interrupted goes on.
+//!
+//! Its first line says what is compared. Each other line is a request whose answers were the same, with the answer,
+//! because later requests are made of it. What differed or failed is not kept: it is asked for again.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::pair::Compared;
+
+/// An open file of this kind, which no other process uses.
+#[derive(Debug)]
+pub(super) struct State {
+    path: PathBuf,
+    file: File,
+    /// By request: where its line begins, and how long it is.
+    lines: HashMap<String, (u64, usize)>,
+}
+
+/// A line, after the first.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line<'l, B> {
+    #[serde(borrow)]
+    request: Cow<'l, str>,
+    answer: B,
+}
+
+impl State {
+    /// Opens the file, or makes it. `about` says what is compared.
+    ///
+    /// # Errors
+    /// A sentence: the file cannot be read or written, is in use, or is about something else.
+    pub(super) fn open(path: &Path, about: &Value) -> Result<Self, String> {
+        let named = |why: String| format!("{}: {why}", path.display());
+        let failed = |error: std::io::Error| named(error.to_string());
+        let mut options = File::options();
+        let file = options.read(true).append(true).create(true).open(path).map_err(failed)?;
+        file.try_lock().map_err(|error| named(error.to_string()))?;
+        let mut state = Self { path: path.to_owned(), file, lines: HashMap::new() };
+        let mut reader = BufReader::new(state.file.try_clone().map_err(failed)?);
+        let (mut end, mut line) = (0, Vec::new());
+        loop {
+            line.clear();
+            let length = reader.read_until(b'\n', &mut line).map_err(failed)?;
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            if end == 0 {
+                if serde_json::from_slice::<Value>(&line).ok().as_ref() != Some(about) {
+                    return Err(named(
+                        "this is no file of --state, or it belongs to a comparison of other services or with \
+                         other options"
+                            .to_owned(),
+                    ));
+                }
+            } else {
+                let read: Line<'_, serde::de::IgnoredAny> =
+                    serde_json::from_slice(&line).map_err(|error| named(error.to_string()))?;
+                state.lines.insert(read.request.into_owned(), (end, length));
+            }
+            end += length as u64;
+        }
+        // A process that was killed may have left a part of a line. Without a whole line, the file may be any file.
+        if end == 0 && !line.is_empty() {
+            return Err(named("this is no file of --state".to_owned()));
+        }
+        state.file.set_len(end).map_err(failed)?;
+        if end == 0 {
+            state.write(about)?;
+        }
+        Ok(state)
+    }
+
+    /// The number of requests that were compared before.
+    pub(super) fn count(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// A request that was compared before.
+    ///
+    /// # Errors
+    /// A sentence: the file cannot be read.
+    pub(super) fn recall(&self, request: &str) -> Result<Option<Compared>, String> {
+        let Some((begin, length)) = self.lines.get(request) else { return Ok(None) };
+        let mut line = vec![0; *length];
+        self.file.read_exact_at(&mut line, *begin).map_err(|error| self.named(&error))?;
+        let line: Line<'_, Option<Value>> =
+            serde_json::from_slice(&line).map_err(|error| self.named(&error))?;
+        let path = line.request.into_owned();
+        Ok(Some(Compared { path, left: line.answer, right: None, differences: Vec::new() }))
+    }
+
+    /// Keeps a request whose answers are the same.
+    ///
+    /// # Errors
+    /// A sentence: the file cannot be written.
+    pub(super) fn record(&self, compared: &Compared) -> Result<(), String> {
+        if !compared.differences.is_empty() || self.lines.contains_key(&compared.path) {
+            return Ok(());
+        }
+        self.write(&Line { request: Cow::from(&compared.path), answer: compared.left.as_ref() })
+    }
+
+    /// Removes the file.
+    ///
+    /// # Errors
+    /// A sentence: it cannot be removed.
+    pub(super) fn remove(self) -> Result<(), String> {
+        std::fs::remove_file(&self.path).map_err(|error| self.named(&error))
+    }
+
+    fn write(&self, line: &impl Serialize) -> Result<(), String> {
+        let mut text = serde_json::to_vec(line).map_err(|error| self.named(&error))?;
+        text.push(b'\n');
+        (&self.file).write_all(&text).map_err(|error| self.named(&error))
+    }
+
+    fn named(&self, error: &dyn std::error::Error) -> String {
+        format!("{}: {error}", self.path.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Compared, State};
+    use crate::moving::compare::answers::Difference;
+
+    fn compared(path: &str, differs: bool) -> Compared {
+        let difference = Difference { path: Vec::new(), left: None, right: None };
+        let differences = if differs { vec![difference] } else { Vec::new() };
+        Compared {
+            path: path.to_owned(),
+            left: Some(json!({"at": path})),
+            right: None,
+            differences,
+        }
+    }
+
+    #[test]
+    fn what_was_the_same_is_recalled_and_a_part_of_a_line_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("state");
+        let about = json!({"left": "http://old/"});
+        let state = State::open(&file, &about).unwrap();
+        assert_eq!(state.count(), 0);
+        for (path, differs) in [("/a", false), ("/b", true), ("/\u{e9}\"c", false)] {
+            state.record(&compared(path, differs)).unwrap();
+        }
+        assert!(State::open(&file, &about).is_err(), "in use");
+        drop(state);
+        let whole = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("{whole}{{\"request\": \"/d")).unwrap();
+        let state = State::open(&file, &about).unwrap();
+        assert_eq!(state.count(), 2);
+        let recalled = |path| state.recall(path).unwrap().and_then(|it| it.left);
+        assert_eq!(recalled("/a"), Some(json!({"at": "/a"})));
+        assert_eq!(recalled("/\u{e9}\"c"), Some(json!({"at": "/\u{e9}\"c"})));
+        assert_eq!((recalled("/b"), recalled("/d")), (None, None));
+        state.record(&compared("/d", false)).unwrap();
+        drop(state);
+        assert_eq!(State::open(&file, &about).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn another_file_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("notes");
+        for text in ["no line", "a line\nand more\n", "{\"left\": \"http://other/\"}\n"] {
+            std::fs::write(&file, text).unwrap();
+            let why = State::open(&file, &json!({"left": "http://old/"})).unwrap_err();
+            assert!(why.contains("this is no file of --state"), "{why}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+        let state = State::open(&folder.path().join("new"), &Value::Null).unwrap();
+        state.remove().unwrap();
+        assert!(!folder.path().join("new").exists());
+    }
+}

@@ -1,0 +1,221 @@
+//! Carrying out a plan: each action if nothing has changed since the audit, and no other.
+
+use std::fmt;
+
+use futures_util::{StreamExt, stream};
+use reqwest::{Method, StatusCode};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::plan::{Action, Plan, PlannedChange, PlannedDeletion};
+use super::service::{GENERATIONS, Service};
+use crate::moving::placement_client::{Answer, Error};
+
+/// The code of a conflict with a change that came first.
+const CHANGED_SINCE: &str = "placement.concurrent_update";
+
+/// What became of an action.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "result", content = "why")]
+pub enum Done {
+    /// It is done.
+    Done,
+    /// It would be done (`--dry-run`).
+    WouldBeDone,
+    /// It had been done before.
+    DoneBefore,
+    /// Something has changed since the audit, and was left as it is.
+    ChangedSince(String),
+    /// The service refuses it.
+    Refused(String),
+    /// The service fails, or does not answer.
+    Failed(String),
+}
+
+impl fmt::Display for Done {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Done => formatter.write_str("done"),
+            Self::WouldBeDone => formatter.write_str("would be done"),
+            Self::DoneBefore => formatter.write_str("was done before"),
+            Self::ChangedSince(why) => {
+                write!(formatter, "left as it is, because it has changed since the audit: {why}")
+            }
+            Self::Refused(why) => write!(formatter, "refused by the service: {why}"),
+            Self::Failed(why) => write!(formatter, "failed: {why}"),
+        }
+    }
+}
+
+/// What a service says about the subject of an action.
+enum Found {
+    AsPlanned,
+    DoneBefore,
+    Changed(String),
+}
+
+/// Why a plan is not for a service.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// The service is not the one that was audited.
+    #[error("{0}")]
+    Another(String),
+    /// It cannot be asked.
+    #[error("{0}")]
+    Failing(#[from] Error),
+}
+
+/// Checks that a service is the one that was audited.
+///
+/// # Errors
+/// It is another one, or cannot be asked.
+pub async fn check_service(
+    service: &Service,
+    plan: &Plan,
+    may_have_moved: bool,
+) -> Result<(), Unfit> {
+    let (audited, url) = (plan.service.url.as_str(), service.url());
+    if audited != url && !may_have_moved {
+        return Err(Unfit::Another(format!(
+            "the plan is for {audited}, and this is {url}. If it is the same service under another \
+             address, say --moved"
+        )));
+    }
+    let mut known = 0;
+    for provider in &plan.service.providers {
+        let found = service.provider(*provider).await?;
+        known += usize::from(found.is_some());
+    }
+    let all = plan.service.providers.len();
+    if known * 2 < all {
+        return Err(Unfit::Another(format!(
+            "{url} is not the service that was audited: it has {known} of {all} providers that the plan names"
+        )));
+    }
+    Ok(())
+}
+
+/// Carries out a plan. `tell` is called for each action, in order, with its number from 1.
+pub async fn heal(
+    service: &Service,
+    plan: &Plan,
+    dry_run: bool,
+    mut tell: impl FnMut(usize, &Action, &Done),
+) {
+    let is_deletion = |action: &&Action| action.provider.is_some();
+    let first_deletion = plan.actions.iter().position(|action| is_deletion(&action));
+    let changes = first_deletion.map_or(plan.actions.len(), |nth| nth);
+    let numbered = || plan.actions.iter().enumerate();
+    let mut done = stream::iter(numbered().take(changes))
+        .map(|(nth, action)| async move { (nth, action, act(service, action, dry_run).await) })
+        .buffered(service.client().concurrency());
+    while let Some((nth, action, done)) = done.next().await {
+        tell(nth + 1, action, &done);
+    }
+    // A provider may be deleted as soon as nothing is allocated there.
+    for (nth, action) in numbered().skip(changes) {
+        tell(nth + 1, action, &act(service, action, dry_run).await);
+    }
+}
+
+async fn act(service: &Service, action: &Action, dry_run: bool) -> Done {
+    match look(service, action).await {
+        Err(error) => return Done::Failed(error.to_string()),
+        Ok(Found::DoneBefore) => return Done::DoneBefore,
+        Ok(Found::Changed(why)) => return Done::ChangedSince(why),
+        Ok(Found::AsPlanned) if dry_run => return Done::WouldBeDone,
+        Ok(Found::AsPlanned) => {}
+    }
+    let request = &action.request;
+    let Ok(method) = request.method.parse::<Method>() else {
+        return Done::Failed(format!("{:?} is no method", request.method));
+    };
+    let client = service.client();
+    match client.send(method, &request.path, GENERATIONS, request.body.as_ref()).await {
+        Ok(answer) => {
+            let done = outcome(&answer);
+            let Done::ChangedSince(why) = done else { return done };
+            // The conflict may have been with another change of the same provider.
+            match look(service, action).await {
+                Ok(Found::AsPlanned) => Done::Refused(format!(
+                    "{why} (the consumer is as it was: carry out the plan again)"
+                )),
+                Ok(Found::DoneBefore | Found::Changed(_)) | Err(_) => Done::ChangedSince(why),
+            }
+        }
+        // It may have been done all the same.
+        Err(error) => match look(service, action).await {
+            Ok(Found::DoneBefore) => Done::Done,
+            Ok(Found::AsPlanned | Found::Changed(_)) | Err(_) => Done::Failed(error.to_string()),
+        },
+    }
+}
+
+/// What an answer says about the request.
+fn outcome(answer: &Answer) -> Done {
+    let status = answer.status();
+    if status == StatusCode::NO_CONTENT {
+        return Done::Done;
+    }
+    let body: Option<Value> = answer.json().ok();
+    let first = body.as_ref().and_then(|body| body.pointer("/errors/0"));
+    let text = |name: &str| first.and_then(|error| error.get(name)).and_then(Value::as_str);
+    let why = text("detail").map_or_else(|| format!("status {status}"), str::to_owned);
+    if status.is_server_error() {
+        Done::Failed(why)
+    } else if text("code") == Some(CHANGED_SINCE) {
+        Done::ChangedSince(why)
+    } else {
+        Done::Refused(why)
+    }
+}
+
+async fn look(service: &Service, action: &Action) -> Result<Found, Error> {
+    if let Some(provider) = &action.provider {
+        return look_at_provider(service, provider).await;
+    }
+    let mut done = 0;
+    for change in &action.consumers {
+        match look_at_consumer(service, change).await? {
+            Found::AsPlanned => {}
+            Found::DoneBefore => done += 1,
+            changed @ Found::Changed(_) => return Ok(changed),
+        }
+    }
+    // All are changed at once, or none is.
+    Ok(match done {
+        0 => Found::AsPlanned,
+        all if all == action.consumers.len() => Found::DoneBefore,
+        _ => Found::Changed("only some of the consumers are as they were".to_owned()),
+    })
+}
+
+async fn look_at_consumer(service: &Service, change: &PlannedChange) -> Result<Found, Error> {
+    let found = service.consumer(change.consumer).await?;
+    Ok(if found.held.is_like(&change.before) && found.generation == change.generation {
+        Found::AsPlanned
+    } else if found.held.is_like(&change.after) {
+        Found::DoneBefore
+    } else if found.generation == change.generation {
+        Found::Changed("it holds something else than the plan says".to_owned())
+    } else {
+        let shown = |generation: Option<i64>| match generation {
+            Some(generation) => format!("generation {generation}"),
+            None => "no allocations".to_owned(),
+        };
+        let (now, then) = (shown(found.generation), shown(change.generation));
+        Found::Changed(format!("it has {now}, and had {then}"))
+    })
+}
+
+async fn look_at_provider(service: &Service, planned: &PlannedDeletion) -> Result<Found, Error> {
+    Ok(match service.provider(planned.uuid).await? {
+        None => Found::DoneBefore,
+        Some((name, generation)) if name == planned.name && generation == planned.generation => {
+            Found::AsPlanned
+        }
+        Some((name, generation)) => {
+            Found::Changed(format!("it is called {name} and has generation {generation}"))
+        }
+    })
+}

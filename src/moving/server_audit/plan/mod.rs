@@ -1,0 +1,328 @@
+//! A plan: what is to be changed in a service, exactly, as a file that people read and programs check.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use super::finding::{Change, Outcome, Remedy, Target};
+use super::kind::Kind;
+use super::placement::{Held, Placement};
+use crate::observe::printable;
+
+/// The version of the format.
+pub const VERSION: u32 = 1;
+
+/// The microversion of the requests: the first with generations of consumers. It leaves their types as
+/// they are.
+pub const MICROVERSION: &str = "1.28";
+
+/// How many providers tell whether a service is the one that was audited.
+const WITNESSES: usize = 16;
+
+/// A plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The version of the format.
+    pub berth_heal_plan: u32,
+    /// When the audit ended.
+    pub made: String,
+    /// Where the servers were listed.
+    pub servers: String,
+    /// The service that was audited.
+    pub service: Service,
+    /// What is to be done, in this order.
+    pub actions: Vec<Action>,
+}
+
+/// The service that was audited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Service {
+    /// Its address.
+    pub url: String,
+    /// Some of its providers.
+    pub providers: Vec<Uuid>,
+}
+
+/// One request, and what it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Action {
+    /// The situation.
+    pub kind: Kind,
+    /// What was seen.
+    pub evidence: String,
+    /// The consumers whose allocations change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consumers: Vec<PlannedChange>,
+    /// The provider that is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<PlannedDeletion>,
+    /// The request.
+    pub request: Request,
+}
+
+/// What a consumer holds, and what it is to hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedChange {
+    /// The consumer.
+    pub consumer: Uuid,
+    /// Its generation; none if it holds nothing.
+    pub generation: Option<i64>,
+    /// What it holds.
+    pub before: Held,
+    /// What it is to hold.
+    pub after: Held,
+}
+
+/// A provider that is to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedDeletion {
+    /// Its UUID.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Its generation.
+    pub generation: i64,
+}
+
+/// A request to the service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// The method.
+    pub method: String,
+    /// The path.
+    pub path: String,
+    /// The microversion.
+    pub microversion: String,
+    /// The body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<Value>,
+}
+
+impl Plan {
+    /// The plan of an audit.
+    pub fn new(
+        placement: &Placement,
+        servers: String,
+        outcome: &Outcome,
+        made: OffsetDateTime,
+    ) -> Self {
+        let mut actions: Vec<Action> = outcome
+            .findings
+            .iter()
+            .filter_map(|found| {
+                let (consumers, provider) = match &found.remedy {
+                    Remedy::Change(changes) => (changes.iter().map(planned).collect(), None),
+                    Remedy::Delete(target) => (Vec::new(), Some(deletion(target))),
+                    Remedy::Person(_) => return None,
+                };
+                let request = request(&consumers, provider.as_ref())?;
+                let evidence = found.evidence.clone();
+                Some(Action { kind: found.kind, evidence, consumers, provider, request })
+            })
+            .collect();
+        // A provider is deleted after what was allocated there.
+        actions.sort_by_key(|action| action.provider.is_some());
+        let mut providers: Vec<Uuid> = placement.roots().iter().map(|root| root.uuid).collect();
+        providers.sort_unstable();
+        // Spread over all.
+        let step = providers.len().div_ceil(WITNESSES).max(1);
+        let providers = providers.into_iter().step_by(step).collect();
+        let service = Service { url: placement.url.clone(), providers };
+        let made = made.format(&Rfc3339).unwrap_or_else(|error| error.to_string());
+        Self { berth_heal_plan: VERSION, made, servers, service, actions }
+    }
+
+    /// The plan as JSON.
+    pub fn json(&self) -> String {
+        printable::json(self)
+    }
+
+    /// When the audit ended.
+    ///
+    /// # Errors
+    /// A sentence: this is no time.
+    pub fn made(&self) -> Result<OffsetDateTime, String> {
+        OffsetDateTime::parse(&self.made, &Rfc3339)
+            .map_err(|_| format!("\"made\" is no time: {:?}", self.made))
+    }
+
+    /// Reads a plan, and checks that it is one that an audit could have made.
+    ///
+    /// # Errors
+    /// A sentence that names what is wrong.
+    pub fn read(text: &[u8]) -> Result<Self, String> {
+        let value: Value =
+            serde_json::from_slice(text).map_err(|error| format!("it is no JSON: {error}"))?;
+        match value.get("berth_heal_plan").map(Value::as_u64) {
+            None => return Err("it is no plan: it has no \"berth_heal_plan\"".to_owned()),
+            Some(version) if version != Some(VERSION.into()) => {
+                return Err(format!("the plan has another version than {VERSION}; audit again"));
+            }
+            Some(_) => {}
+        }
+        let plan: Self = serde_json::from_value(value)
+            .map_err(|error| format!("it is no plan of `berth audit`: {error}"))?;
+        plan.made()?;
+        let mut seen = HashSet::new();
+        for (nth, action) in plan.actions.iter().enumerate() {
+            let wrong = |why: String| format!("action {}: {why}", nth + 1);
+            action.check().map_err(wrong)?;
+            let subjects = action.consumers.iter().map(|it| it.consumer);
+            for subject in subjects.chain(action.provider.iter().map(|it| it.uuid)) {
+                if !seen.insert(subject) {
+                    return Err(wrong(format!("{subject} is in another action, too")));
+                }
+            }
+        }
+        Ok(plan)
+    }
+}
+
+impl Action {
+    /// Checks that the request does what the kind of the action is for, and nothing else.
+    fn check(&self) -> Result<(), String> {
+        let Self { kind, consumers, provider, .. } = self;
+        let name = kind.name();
+        let fits = match (kind, consumers.as_slice(), provider) {
+            (Kind::ProviderWithoutNode, [], Some(_)) => true,
+            (
+                Kind::Orphan | Kind::DeletedServer | Kind::EndedMigration | Kind::WithoutHost,
+                [one],
+                None,
+            ) => one.after.allocations.is_empty(),
+            (
+                Kind::LeftByEvacuation
+                | Kind::LeftByResize
+                | Kind::LeftByLiveMigration
+                | Kind::SeveralHosts,
+                [one],
+                None,
+            ) => one.only_leaves_providers(),
+            (Kind::NoAllocations, [one], None) => {
+                one.before.allocations.is_empty()
+                    && one.generation.is_none()
+                    && one.after.allocations.len() == 1
+            }
+            (Kind::WrongAmounts, [one], None) => {
+                let same = one.before.allocations.keys().eq(one.after.allocations.keys());
+                same && one.has_same_owner()
+            }
+            (Kind::WrongOwner, [one], None) => {
+                one.before.allocations == one.after.allocations && !one.has_same_owner()
+            }
+            (Kind::UnrevertedMigration, [server, migration], None) => {
+                migration.after.allocations.is_empty()
+                    && server.after.allocations == migration.before.allocations
+            }
+            _ => false,
+        };
+        if !fits {
+            return Err(format!("this is not what is done about {name}"));
+        }
+        for change in consumers {
+            let after = &change.after;
+            if change.before.is_like(after) {
+                return Err(format!("it changes nothing of {}", change.consumer));
+            }
+            if after.project_id.is_none() || after.user_id.is_none() {
+                return Err(format!("{} has no project or user", change.consumer));
+            }
+            let amounts = after.allocations.values();
+            if amounts.into_iter().any(|it| it.is_empty() || it.values().any(|it| *it == 0)) {
+                return Err(format!("{} is to hold nothing of something", change.consumer));
+            }
+            if *kind != Kind::WrongOwner
+                && !change.before.allocations.is_empty()
+                && !change.has_same_owner()
+            {
+                return Err(format!("{} gets another project or user", change.consumer));
+            }
+        }
+        if request(consumers, provider.as_ref()).as_ref() == Some(&self.request) {
+            Ok(())
+        } else {
+            Err("the request is not the one that does this".to_owned())
+        }
+    }
+
+    /// What the action is about, in a few words.
+    pub fn subject(&self) -> String {
+        match (&self.provider, self.consumers.as_slice()) {
+            (Some(provider), _) => format!("provider {} {}", provider.uuid, provider.name),
+            (None, [first, ..]) => format!("consumer {}", first.consumer),
+            (None, []) => "nothing".to_owned(),
+        }
+    }
+}
+
+impl PlannedChange {
+    /// Whether some providers are left, and what is held of the others stays.
+    fn only_leaves_providers(&self) -> bool {
+        let (before, after) = (&self.before.allocations, &self.after.allocations);
+        !after.is_empty()
+            && after.len() < before.len()
+            && after.iter().all(|(provider, held)| before.get(provider) == Some(held))
+            && self.has_same_owner()
+    }
+
+    fn has_same_owner(&self) -> bool {
+        self.before.project_id == self.after.project_id && self.before.user_id == self.after.user_id
+    }
+}
+
+fn planned(change: &Change) -> PlannedChange {
+    let Change { consumer, generation, before, after } = change.clone();
+    PlannedChange { consumer, generation, before, after }
+}
+
+fn deletion(target: &Target) -> PlannedDeletion {
+    let Target { provider, name, generation } = target.clone();
+    PlannedDeletion { uuid: provider, name, generation }
+}
+
+/// The request that makes the changes: all of them or none.
+fn request(consumers: &[PlannedChange], provider: Option<&PlannedDeletion>) -> Option<Request> {
+    let microversion = MICROVERSION.to_owned();
+    let of = |method: &str, path: String, body: Option<Value>| {
+        Some(Request { method: method.to_owned(), path, microversion: microversion.clone(), body })
+    };
+    match (consumers, provider) {
+        ([], Some(provider)) => {
+            of("DELETE", format!("/resource_providers/{}", provider.uuid), None)
+        }
+        ([one], None) => of("PUT", format!("/allocations/{}", one.consumer), Some(body(one))),
+        ([_, _, ..], None) => {
+            let bodies = consumers.iter().map(|one| (one.consumer.to_string(), body(one)));
+            of("POST", "/allocations".to_owned(), Some(Value::Object(bodies.collect())))
+        }
+        ([], None) | ([_, ..], Some(_)) => None,
+    }
+}
+
+/// What is sent for a consumer. Without allocations it holds nothing afterwards.
+fn body(change: &PlannedChange) -> Value {
+    let held = change
+        .after
+        .allocations
+        .iter()
+        .map(|(provider, resources)| (provider.to_string(), json!({ "resources": resources })));
+    json!({
+        "allocations": Value::Object(held.collect()),
+        "project_id": change.after.project_id,
+        "user_id": change.after.user_id,
+        "consumer_generation": change.generation,
+    })
+}
+
+#[cfg(test)]
+mod tests;

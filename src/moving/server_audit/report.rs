@@ -1,0 +1,186 @@
+//! What an audit has found, in words and as JSON.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::cloud::Cloud;
+use super::finding::{Change, Finding, Outcome, Remedy, shown};
+use super::kind::Kind;
+use super::placement::Placement;
+use crate::observe::printable::{self, escaped};
+
+/// How many findings of one kind are written out in words. JSON has all.
+const SHOWN: usize = 10;
+/// How many consumers that were left alone are named in words.
+const SHOWN_LEFT: usize = 3;
+
+/// The result of an audit, with what it was about.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The address of the service.
+    service: String,
+    /// Where the servers were listed.
+    servers: String,
+    /// When they were.
+    taken: String,
+    /// How much was compared.
+    counts: Counts,
+    /// What was found.
+    findings: Vec<ReportedFinding>,
+    /// The consumers that were not judged.
+    left_alone: BTreeMap<&'static str, Left>,
+    /// Whether the source tells which hosts there are.
+    judges_hosts: bool,
+    /// How long it took, in seconds.
+    seconds: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Counts {
+    providers: usize,
+    consumers: usize,
+    servers: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Left {
+    #[serde(skip)]
+    words: &'static str,
+    consumers: Vec<Uuid>,
+}
+
+#[derive(Debug, Serialize)]
+struct ReportedFinding {
+    kind: Kind,
+    /// The consumer, compute node or provider.
+    subject: Uuid,
+    explanation: &'static str,
+    evidence: String,
+    /// What `berth heal` would do, if it would do anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
+    /// What a person must decide, if they must.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<String>,
+}
+
+impl Report {
+    /// The report of an audit that took some seconds.
+    pub fn new(placement: &Placement, cloud: &Cloud, outcome: Outcome, seconds: f64) -> Self {
+        let left = outcome
+            .left
+            .into_iter()
+            .map(|(reason, consumers)| (reason.name(), Left { words: reason.words(), consumers }));
+        Self {
+            service: placement.url.clone(),
+            servers: cloud.source.clone(),
+            taken: shown(cloud.taken),
+            counts: Counts {
+                providers: placement.providers.len(),
+                consumers: placement.consumers.len(),
+                servers: cloud.servers.len(),
+            },
+            findings: outcome.findings.into_iter().map(|it| reported(it, placement)).collect(),
+            left_alone: left.collect(),
+            judges_hosts: cloud.database.is_some(),
+            seconds,
+        }
+    }
+
+    /// Whether nothing was found.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// The report as JSON.
+    pub fn json(&self) -> String {
+        printable::json(self)
+    }
+
+    /// The report in words.
+    pub fn words(&self) -> String {
+        let Self { service, servers, taken, counts, seconds, .. } = self;
+        let mut lines = vec![format!(
+            "{service}: {} providers, {} consumers\n{servers}: {} servers at {taken}",
+            counts.providers, counts.consumers, counts.servers
+        )];
+        for found in self.findings.chunk_by(|one, other| one.kind == other.kind) {
+            let Some(first) = found.first() else { continue };
+            let name = first.kind.name();
+            lines.push(format!("\n{name}: {}\n  {}", found.len(), first.explanation));
+            for it in found.iter().take(SHOWN) {
+                // They have names of nova's and of the service's.
+                lines.push(format!("  {}: {}", it.subject, escaped(&it.evidence)));
+                let action = it.action.iter().map(|it| format!("    heal: {}", escaped(it)));
+                lines.extend(action);
+                let question = |it| format!("    a person must decide: {}", escaped(it));
+                lines.extend(it.decision.as_deref().map(question));
+            }
+            if let Some(more) = found.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+                lines.push(format!("  ... and {more} more: see --json"));
+            }
+        }
+        if !self.left_alone.is_empty() {
+            lines.push("\nnot judged:".to_owned());
+        }
+        for Left { words, consumers } in self.left_alone.values() {
+            let named: Vec<String> =
+                consumers.iter().take(SHOWN_LEFT).map(ToString::to_string).collect();
+            let more = if consumers.len() > SHOWN_LEFT { ", ..." } else { "" };
+            let count = consumers.len();
+            let what = if count == 1 { "consumer" } else { "consumers" };
+            lines.push(format!("  {count} {what}: {words} ({}{more})", named.join(", ")));
+        }
+        if !self.judges_hosts {
+            lines.push(
+                "\nnot judged: providers without a host, because a list of servers does not name hosts"
+                    .to_owned(),
+            );
+        }
+        let healed = self.findings.iter().filter(|it| it.action.is_some()).count();
+        let decided = self.findings.len() - healed;
+        lines.push(format!(
+            "\n{} found: {healed} that `berth heal` can set right, {decided} for a person to decide, in \
+             {seconds:.1} s",
+            self.findings.len()
+        ));
+        lines.join("\n")
+    }
+}
+
+fn reported(finding: Finding, placement: &Placement) -> ReportedFinding {
+    let Finding { kind, subject, evidence, remedy } = finding;
+    let (action, decision) = match remedy {
+        Remedy::Person(question) => (None, Some(question)),
+        Remedy::Delete(target) => (Some(format!("delete the provider {}", target.name)), None),
+        Remedy::Change(changes) => {
+            let each = changes.iter().map(|change| {
+                let who = if change.consumer == subject {
+                    "it".to_owned()
+                } else {
+                    change.consumer.to_string()
+                };
+                format!("{who} {}", words_for_change(change, placement))
+            });
+            (Some(each.collect::<Vec<_>>().join("; ")), None)
+        }
+    };
+    let explanation = kind.explanation();
+    ReportedFinding { kind, subject, explanation, evidence, action, decision }
+}
+
+/// What a change does, in a few words.
+fn words_for_change(change: &Change, placement: &Placement) -> String {
+    let Change { before, after, .. } = change;
+    if after.allocations.is_empty() {
+        return "is to hold nothing".to_owned();
+    }
+    if before.allocations == after.allocations {
+        let shown = |it: &Option<String>| it.clone().unwrap_or_else(|| "none".to_owned());
+        let (project, user) = (shown(&after.project_id), shown(&after.user_id));
+        return format!("is to be counted for project {project} and user {user}");
+    }
+    format!("is to hold {}", placement.words(&after.allocations))
+}

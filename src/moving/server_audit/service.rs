@@ -1,0 +1,201 @@
+//! Reading a placement service over its API: everything by provider, and single consumers.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use reqwest::StatusCode;
+use reqwest::header::LAST_MODIFIED;
+use serde::Deserialize;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::placement::{Allocations, Consumer, Details, Held, Placement, Provider, Resources};
+use crate::moving::placement_client::{Client, Error, ListedProvider, Microversion};
+
+/// The first microversion with generations of consumers.
+pub(super) const GENERATIONS: Microversion = Microversion(28);
+/// The first with types of consumers.
+const TYPES: Microversion = Microversion(38);
+
+/// The trait of providers that share what they have with the trees of their aggregates.
+const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
+
+/// How the API shows that a consumer has no type.
+const NO_TYPE: &str = "unknown";
+
+/// The classes that a host of nova's has inventories of.
+const HOST_CLASSES: [&str; 3] = ["VCPU", "PCPU", "MEMORY_MB"];
+
+/// A placement service.
+pub struct Service {
+    client: Client,
+    url: String,
+    /// The microversion in which consumers are shown.
+    shown_in: Microversion,
+}
+
+#[derive(Deserialize)]
+struct OfProvider {
+    allocations: BTreeMap<String, Portion>,
+}
+
+#[derive(Deserialize)]
+struct Portion {
+    resources: Resources,
+    consumer_generation: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct OfConsumer {
+    allocations: BTreeMap<Uuid, Portion>,
+    project_id: Option<String>,
+    user_id: Option<String>,
+    consumer_generation: Option<i64>,
+    consumer_type: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Inventories {
+    inventories: BTreeMap<String, serde_json::Value>,
+}
+
+impl Service {
+    /// Asks a service what it is.
+    ///
+    /// # Errors
+    /// A sentence: it cannot be reached, is no placement service, or is too old.
+    pub async fn open(client: Client) -> Result<Self, String> {
+        let told = |error: Error| error.to_string();
+        let url = client.url().await.map_err(told)?;
+        let url = url.as_str().trim_end_matches('/').to_owned();
+        let highest = client.highest_microversion().await.map_err(told)?;
+        if highest < GENERATIONS {
+            return Err(format!(
+                "{url} answers up to microversion {highest}; {GENERATIONS} is needed (openstack-placement \
+                 from Rocky on)"
+            ));
+        }
+        Ok(Self { client, url, shown_in: highest.min(TYPES) })
+    }
+
+    /// Its address.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The client.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// All providers, and what consumers hold of them: one request for each provider.
+    ///
+    /// # Errors
+    /// The service fails.
+    pub async fn placement(&self) -> Result<Placement, Error> {
+        let listed = self.client.providers("", GENERATIONS).await?;
+        let sharing = self.client.providers(&format!("?required={SHARES}"), GENERATIONS).await?;
+        let sharing: HashSet<Uuid> =
+            sharing.into_iter().map(|it: ListedProvider<Uuid>| it.uuid).collect();
+        let provider = |it: ListedProvider<Uuid>| Provider {
+            root: *it.root(),
+            shares: sharing.contains(&it.uuid),
+            uuid: it.uuid,
+            name: it.name,
+            generation: it.generation,
+        };
+        let providers: Vec<Provider> = listed.into_iter().map(provider).collect();
+        let mut consumers: HashMap<Uuid, Consumer> = HashMap::new();
+        let mut lists = stream::iter(providers.iter().map(|it| it.uuid))
+            .map(|uuid| async move { Ok::<_, Error>((uuid, self.of_provider(uuid).await?)) })
+            .buffer_unordered(self.client.concurrency());
+        while let Some((provider, list)) = lists.try_next().await? {
+            for (consumer, portion) in list.allocations {
+                // nova's consumers are UUIDs, and what is none is not nova's.
+                let Ok(consumer) = consumer.parse() else { continue };
+                let held = consumers.entry(consumer).or_default();
+                held.allocations.insert(provider, portion.resources);
+                held.generation = portion.consumer_generation;
+            }
+        }
+        drop(lists);
+        Ok(Placement::new(self.url.clone(), providers, consumers))
+    }
+
+    /// What is held of a provider; nothing if it has been deleted meanwhile.
+    async fn of_provider(&self, provider: Uuid) -> Result<OfProvider, Error> {
+        let path = format!("/resource_providers/{provider}/allocations");
+        let answer = self.client.get(&path, GENERATIONS).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(OfProvider { allocations: BTreeMap::new() });
+        }
+        answer.expect(StatusCode::OK)?.json_as()
+    }
+
+    /// Consumers by themselves: one request for each.
+    ///
+    /// # Errors
+    /// The service fails.
+    pub async fn details(&self, consumers: Vec<Uuid>) -> Result<HashMap<Uuid, Details>, Error> {
+        stream::iter(consumers)
+            .map(|uuid| async move { Ok::<_, Error>((uuid, self.consumer(uuid).await?)) })
+            .buffer_unordered(self.client.concurrency())
+            .try_collect()
+            .await
+    }
+
+    /// A consumer by itself. One that is not there holds nothing.
+    pub(super) async fn consumer(&self, consumer: Uuid) -> Result<Details, Error> {
+        let path = format!("/allocations/{consumer}");
+        let answer = self.client.get(&path, self.shown_in).await?.expect(StatusCode::OK)?;
+        let found: OfConsumer = answer.json_as()?;
+        let held = found.allocations.into_iter().map(|(uuid, portion)| (uuid, portion.resources));
+        let held = Held {
+            allocations: held.collect::<Allocations>(),
+            project_id: found.project_id,
+            user_id: found.user_id,
+        };
+        let modified = answer.headers().get(LAST_MODIFIED).and_then(|it| it.to_str().ok());
+        let modified = modified.and_then(|text| httpdate::parse_http_date(text).ok());
+        Ok(Details {
+            held,
+            generation: found.consumer_generation,
+            kind: found.consumer_type.filter(|kind| kind != NO_TYPE),
+            modified: modified.map(OffsetDateTime::from),
+        })
+    }
+
+    /// Those of some roots that have inventories as hosts of nova's have.
+    ///
+    /// # Errors
+    /// The service fails.
+    pub async fn hosts(&self, roots: Vec<Uuid>) -> Result<HashSet<Uuid>, Error> {
+        let mut asked = stream::iter(roots)
+            .map(|root| async move {
+                let path = format!("/resource_providers/{root}/inventories");
+                let answer = self.client.get(&path, GENERATIONS).await?;
+                if answer.status() == StatusCode::NOT_FOUND {
+                    return Ok::<_, Error>(None);
+                }
+                let found: Inventories = answer.expect(StatusCode::OK)?.json_as()?;
+                let is_host = HOST_CLASSES.iter().any(|it| found.inventories.contains_key(*it));
+                Ok(is_host.then_some(root))
+            })
+            .buffer_unordered(self.client.concurrency());
+        let mut hosts = HashSet::new();
+        while let Some(found) = asked.try_next().await? {
+            hosts.extend(found);
+        }
+        Ok(hosts)
+    }
+
+    /// Name and generation of a provider, if it is there.
+    pub(super) async fn provider(&self, uuid: Uuid) -> Result<Option<(String, i64)>, Error> {
+        let answer = self.client.get(&format!("/resource_providers/{uuid}"), GENERATIONS).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let found: ListedProvider<Uuid> = answer.expect(StatusCode::OK)?.json_as()?;
+        Ok(Some((found.name, found.generation)))
+    }
+}

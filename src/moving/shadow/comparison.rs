@@ -1,0 +1,198 @@
+//! What the answers of both services say of each other.
+
+use super::exchange::{Answered, Asked, Incomparable};
+use super::records::{Found, Records, shortened};
+use super::route;
+use super::tally::{DifferenceKind, Outcome, Tally};
+use crate::moving::compare::answers::{Difference, Rules, differences};
+use crate::moving::compare::known::{Rule, known, without_undefined};
+
+/// The times of changes are those of each service's own database.
+const RULES: Rules = Rules {
+    provider_generations: true,
+    consumer_generations: true,
+    times: false,
+    error_texts: true,
+};
+/// Characters of a value in an example.
+const VALUE_MAX: usize = 100;
+
+/// What two answers say of each other.
+#[derive(Clone, Debug)]
+pub(super) enum Verdict {
+    /// The same.
+    Same,
+    /// Something else, as is known.
+    Known(&'static Rule, Vec<Difference>),
+    /// Something else.
+    Different(Vec<Difference>),
+}
+
+/// Compares the answers to a request with this body.
+///
+/// # Errors
+/// An answer cannot be decoded.
+pub(super) fn compare(
+    asked: &Asked,
+    body: &[u8],
+    upstream: &Answered,
+    berth: &Answered,
+) -> Result<Verdict, Incomparable> {
+    if upstream.is_literally(berth) {
+        return Ok(Verdict::Same);
+    }
+    let (left, right) = (upstream.answer()?, berth.answer()?);
+    let found = differences(&left, &right, RULES);
+    if found.is_empty() {
+        return Ok(Verdict::Same);
+    }
+    let question = asked.question(body);
+    let found = without_undefined(&question, &left, &right, found);
+    Ok(match known(&question, &left, &right, &found) {
+        _ if found.is_empty() => Verdict::Same,
+        Some(rule) => Verdict::Known(rule, found),
+        None => Verdict::Different(found),
+    })
+}
+
+/// Where comparisons are counted and written down.
+pub(super) struct Report {
+    pub(super) tally: std::sync::Arc<Tally>,
+    pub(super) records: Option<Records>,
+}
+
+impl Report {
+    /// Counts what was found, and writes it down.
+    pub(super) fn add(&self, found: &Found<'_>) {
+        self.tally.compared(found.asked.kind(), found.outcome);
+        if let Some(rule) = found.known {
+            self.tally.differed_as_known(rule);
+        } else {
+            let (kind, example) = described(found);
+            tracing::info!(route = kind.route, place = kind.place, example, "the answers differ");
+            self.tally.differed(kind, example);
+        }
+        if let Some(records) = &self.records {
+            records.add(found);
+        }
+    }
+}
+
+/// The kind of what was found, and an example in words.
+fn described(found: &Found<'_>) -> (DifferenceKind, String) {
+    let asked = found.asked;
+    let (status, other) = (found.upstream.status.as_u16(), found.berth.status.as_u16());
+    let differences = found.differences;
+    // A generation differs where something else does, too.
+    let first = differences.iter().find(|it| !is_generation(it)).or_else(|| differences.first());
+    let place = match first {
+        _ if status != other => format!("status {status} / {other}"),
+        Some(first) => kind_of_place(first),
+        None => "body".to_owned(),
+    };
+    let prefix = if found.outcome == Outcome::Refused { "refused: " } else { "" };
+    let route = format!("{prefix}{} {}", asked.method, asked.route());
+    let value = |value: Option<&serde_json::Value>| {
+        value.map_or("nothing".to_owned(), |it| shortened(&it.to_string(), VALUE_MAX))
+    };
+    let values = first.map_or_else(String::new, |it| {
+        format!(": {} is {} / {}", it.place(), value(it.left.as_ref()), value(it.right.as_ref()))
+    });
+    let target = shortened(asked.target(), VALUE_MAX * 2);
+    let example = format!("{} {target}{values}", asked.method);
+    (DifferenceKind { route, place }, example)
+}
+
+fn is_generation(difference: &Difference) -> bool {
+    difference.path.last().is_some_and(|it| it.ends_with("generation"))
+}
+
+/// A place without what names an object.
+fn kind_of_place(difference: &Difference) -> String {
+    let parts: Vec<String> = difference.path.iter().map(|part| route::pattern(part)).collect();
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use axum::http::{HeaderMap, Method, StatusCode};
+
+    use super::super::copied_body::Budget;
+    use super::{Answered, Asked, Found, Outcome, Report, Verdict, compare};
+    use crate::moving::shadow::tally::Tally;
+
+    fn answered(status: StatusCode, body: &str) -> Answered {
+        let mut copy = Budget::new(1000).copy(1000);
+        copy.add(body.as_bytes()).unwrap();
+        Answered { status, headers: HeaderMap::new(), body: copy, took: Duration::ZERO }
+    }
+
+    fn asked(target: &str) -> Asked {
+        let uri = target.parse().unwrap();
+        Asked { method: Method::GET, uri, headers: HeaderMap::new() }
+    }
+
+    #[test]
+    fn answers_are_the_same_known_or_different() {
+        let ask = |target: &str, one: &Answered, other: &Answered| match compare(
+            &asked(target),
+            b"",
+            one,
+            other,
+        )
+        .unwrap()
+        {
+            Verdict::Same => "same",
+            Verdict::Known(rule, _) => rule.id,
+            Verdict::Different(_) => "different",
+        };
+        let ok = answered(StatusCode::OK, r#"{"usages": {"VCPU": 1, "MEMORY_MB": 2}}"#);
+        let other_order = answered(StatusCode::OK, r#"{"usages": {"MEMORY_MB": 2, "VCPU": 1}}"#);
+        let other = answered(StatusCode::OK, r#"{"usages": {"VCPU": 1, "MEMORY_MB": 3}}"#);
+        let failed = answered(StatusCode::INTERNAL_SERVER_ERROR, "{}");
+        assert_eq!(ask("/usages", &ok, &other_order), "same");
+        assert_eq!(ask("/usages", &ok, &other), "different");
+        assert_eq!(ask("/usages", &failed, &ok), "R3");
+        assert_eq!(ask("/traits", &failed, &ok), "different");
+    }
+
+    #[test]
+    fn what_is_found_is_counted_by_its_kind() {
+        let tally = Arc::new(Tally::default());
+        let report = Report { tally: Arc::clone(&tally), records: None };
+        let body = |used: u8| {
+            format!(r#"{{"resource_provider_generation": {used}, "usages": {{"VCPU": {used}}}}}"#)
+        };
+        let one = answered(StatusCode::OK, &body(1));
+        let other = answered(StatusCode::OK, &body(2));
+        for uuid in ["4e8e5957-649f-477b-9e5b-f1f75b21c03c", "9b8e5957-649f-477b-9e5b-f1f75b21c03c"]
+        {
+            let asked = asked(&format!("/resource_providers/{uuid}/usages"));
+            let verdict = compare(&asked, b"", &one, &other).unwrap();
+            let Verdict::Different(differences) = verdict else { panic!("{verdict:?}") };
+            report.add(&Found {
+                asked: &asked,
+                body: b"",
+                upstream: &one,
+                berth: &other,
+                outcome: Outcome::Different,
+                known: None,
+                confirmations: 2,
+                differences: &differences,
+            });
+        }
+        let found = tally.snapshot().differences;
+        let (kind, counted) = found.first_key_value().unwrap();
+        assert_eq!((found.len(), counted.count), (1, 2));
+        assert_eq!(kind.route, "GET /resource_providers/{uuid}/usages");
+        assert_eq!(kind.place, "body/usages/VCPU");
+        assert!(
+            counted.example.ends_with("usages: body/usages/VCPU is 1 / 2"),
+            "{}",
+            counted.example
+        );
+    }
+}

@@ -1,0 +1,250 @@
+//! Bodies that are copied while they pass, within an amount of memory that all copies share.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use axum::body::{Body, Bytes, HttpBody};
+use hyper::body::{Frame, SizeHint};
+
+/// Bytes that copies may still have.
+#[derive(Debug)]
+pub(super) struct Budget(AtomicUsize);
+
+impl Budget {
+    /// A budget of so many bytes.
+    pub(super) fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self(AtomicUsize::new(bytes)))
+    }
+
+    fn take(&self, bytes: usize) -> bool {
+        let taken = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        taken.is_ok()
+    }
+
+    /// An empty copy, which may have so many bytes.
+    pub(super) fn copy(self: &Arc<Self>, bytes_max: usize) -> BodyCopy {
+        BodyCopy { bytes: Vec::new(), bytes_max, budget: Arc::clone(self) }
+    }
+}
+
+/// A copy of a body, or of its beginning.
+#[derive(Debug)]
+pub(super) struct BodyCopy {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    budget: Arc<Budget>,
+}
+
+/// Why there is no copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Omitted {
+    /// The body is longer than copies may be.
+    TooLong,
+    /// All copies together have too many bytes.
+    Memory,
+}
+
+impl Omitted {
+    /// Its name in metrics.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::TooLong => "too_long",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+impl BodyCopy {
+    /// The most that it may have.
+    pub(super) fn bytes_max(&self) -> usize {
+        self.bytes_max
+    }
+
+    /// What was copied.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Appends a part.
+    pub(super) fn add(&mut self, part: &[u8]) -> Result<(), Omitted> {
+        if self.bytes.len() + part.len() > self.bytes_max {
+            return Err(Omitted::TooLong);
+        }
+        if !self.budget.take(part.len()) {
+            return Err(Omitted::Memory);
+        }
+        self.bytes.extend_from_slice(part);
+        Ok(())
+    }
+}
+
+impl Drop for BodyCopy {
+    fn drop(&mut self) {
+        self.budget.0.fetch_add(self.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+/// What is known when a body has passed.
+#[derive(Debug)]
+pub(super) struct Passed {
+    /// The copy.
+    pub(super) copy: Result<BodyCopy, Omitted>,
+    /// Whether the body passed to its end.
+    pub(super) is_whole: bool,
+}
+
+/// What is done with the copy.
+type Then = Box<dyn FnOnce(Passed) + Send>;
+
+/// A body that is copied while it passes.
+struct CopiedBody {
+    body: Body,
+    copy: Option<Result<BodyCopy, Omitted>>,
+    has_ended: bool,
+    has_failed: bool,
+    then: Option<Then>,
+}
+
+/// The same body. When it has passed, or is dropped before its end, `then` gets the copy.
+pub(super) fn copied(body: Body, copy: BodyCopy, then: Then) -> Body {
+    let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
+    let copy = if size.is_some_and(|size| size > copy.bytes_max) {
+        Err(Omitted::TooLong)
+    } else {
+        Ok(copy)
+    };
+    let (has_ended, has_failed) = (false, false);
+    Body::new(CopiedBody { body, copy: Some(copy), has_ended, has_failed, then: Some(then) })
+}
+
+impl HttpBody for CopiedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(cx));
+        match &frame {
+            None => self.has_ended = true,
+            Some(Err(_)) => self.has_failed = true,
+            Some(Ok(frame)) => {
+                if let (Some(part), Some(Ok(copy))) = (frame.data_ref(), &mut self.copy)
+                    && let Err(omitted) = copy.add(part)
+                {
+                    self.copy = Some(Err(omitted));
+                }
+            }
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for CopiedBody {
+    fn drop(&mut self) {
+        let is_whole = !self.has_failed && (self.has_ended || self.body.is_end_stream());
+        if let (Some(copy), Some(then)) = (self.copy.take(), self.then.take()) {
+            then(Passed { copy, is_whole });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    use axum::body::{Body, Bytes};
+    use futures_util::stream;
+    use http_body_util::BodyExt;
+    use tokio::sync::oneshot;
+
+    use super::{BodyCopy, Budget, Omitted, Passed, copied};
+    use crate::http::api::streamed;
+
+    fn chunks(parts: &'static [&'static str]) -> Body {
+        let parts = parts.iter().map(|it| Ok::<_, axum::Error>(Bytes::from_static(it.as_bytes())));
+        streamed::body(stream::iter(parts))
+    }
+
+    fn watched(body: Body, copy: BodyCopy) -> (Body, oneshot::Receiver<Passed>) {
+        let (sender, passed) = oneshot::channel();
+        (copied(body, copy, Box::new(|it| drop(sender.send(it)))), passed)
+    }
+
+    fn left(budget: &Arc<Budget>) -> usize {
+        budget.0.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn a_body_passes_unchanged_and_is_copied() {
+        let budget = Budget::new(10);
+        let (body, passed) = watched(chunks(&["ab", "cd"]), budget.copy(4));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "abcd");
+        let Passed { copy, is_whole } = passed.await.unwrap();
+        let copy = copy.unwrap();
+        assert!(is_whole && copy.bytes() == b"abcd" && left(&budget) == 6);
+        drop(copy);
+        assert_eq!(left(&budget), 10);
+    }
+
+    #[tokio::test]
+    async fn what_is_too_long_passes_and_is_not_copied() {
+        let budget = Budget::new(10);
+        for (body, most) in [(chunks(&["ab", "cd"]), 3), (Body::from("abcd"), 3)] {
+            let (body, passed) = watched(body, budget.copy(most));
+            assert_eq!(body.collect().await.unwrap().to_bytes(), "abcd");
+            let passed = passed.await.unwrap();
+            assert_eq!((passed.copy.unwrap_err(), passed.is_whole), (Omitted::TooLong, true));
+        }
+        let held = {
+            let mut held = budget.copy(8);
+            held.add(b"12345678").unwrap();
+            held
+        };
+        let (body, passed) = watched(chunks(&["ab", "cd"]), budget.copy(100));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "abcd");
+        assert_eq!(passed.await.unwrap().copy.unwrap_err(), Omitted::Memory);
+        drop(held);
+        assert_eq!(left(&budget), 10);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_dropped_is_not_whole_unless_all_of_it_has_passed() {
+        let budget = Budget::new(10);
+        let (mut body, passed) = watched(chunks(&["ab", "cd"]), budget.copy(10));
+        body.frame().await.unwrap().unwrap();
+        drop(body);
+        assert!(!passed.await.unwrap().is_whole);
+        // Its length is known, so that nobody asks for more than the last part.
+        let (mut body, passed) = watched(Body::from("abcd"), budget.copy(10));
+        body.frame().await.unwrap().unwrap();
+        drop(body);
+        assert!(passed.await.unwrap().is_whole);
+        let (body, passed) = watched(Body::empty(), budget.copy(10));
+        drop(body);
+        assert!(passed.await.unwrap().is_whole);
+    }
+
+    #[tokio::test]
+    async fn a_body_stays_ended() {
+        let (mut body, _passed) = watched(chunks(&["ab"]), Budget::new(10).copy(10));
+        while let Some(frame) = body.frame().await {
+            frame.unwrap();
+        }
+        assert!(body.frame().await.is_none() && body.frame().await.is_none());
+    }
+}

@@ -1,0 +1,206 @@
+//! Fills the staging of an import in pieces that are committed, so that one that is killed goes on with what it has
+//! read.
+//!
+//! A later run reads another snapshot of the source. Chunks that are recorded with the fingerprint that they have in
+//! that snapshot are right in it; all others are read again. At the end, the staging is what the snapshot of the last
+//! run shows, as if it had read everything.
+
+use futures_util::stream::BoxStream;
+use sqlx::PgConnection;
+
+use super::Error;
+use super::chunks::{Changed, Chunks, Keys, runs};
+use super::kept;
+use super::reference::{self, Database, Values};
+use super::report::TableRows;
+use super::staging::Writer;
+use super::tables::{TABLES, Table};
+use crate::moving::progress::Progress;
+
+/// So many rows are committed together, about.
+const PIECE: u64 = 50_000;
+
+/// What has been read.
+#[derive(Debug, Default)]
+pub(super) struct Filled {
+    /// The rows of each table.
+    pub(super) read: Vec<TableRows>,
+    /// How many of them an earlier run had read.
+    pub(super) kept: u64,
+    /// How many keys the chunks of each table have.
+    pub(super) widths: Vec<(&'static Table, i64)>,
+}
+
+/// Brings the staging to what the source shows now.
+pub(super) async fn fill(
+    source: &mut Database,
+    conn: &mut PgConnection,
+    progress: &Progress,
+) -> Result<Filled, Error> {
+    let mut filled = Filled::default();
+    for table in &TABLES {
+        if !source.has(table) {
+            filled.widths.push((table, 1));
+            continue;
+        }
+        let width = if let Some(width) = kept::width(conn, table).await? {
+            width
+        } else {
+            let width = source.width(table).await?;
+            kept::set_width(conn, table, width).await?;
+            width
+        };
+        let found = source.chunks(table, width).await?;
+        let recorded = kept::chunks(conn, table).await?;
+        let changed = Changed::between(&recorded, &found);
+        if !changed.stale.is_empty() {
+            execute(conn, "begin").await?;
+            kept::forget(conn, table, width, &changed).await?;
+            execute(conn, "commit").await?;
+        }
+        let rows = rows_of(&found);
+        let wanted: u64 =
+            changed.wanted.iter().filter_map(|number| found.get(number)).map(|it| it.rows).sum();
+        let bar = progress.of(table.name, rows);
+        let kept = rows - wanted;
+        bar.set_position(kept);
+        bar.reset_eta();
+        let mut piece = Piece { table, width, found: &found, read: kept };
+        for keys in runs(&found, &changed.wanted, width) {
+            piece.read_keys(source, conn, keys, &|count| bar.set_position(count)).await?;
+        }
+        bar.finish();
+        if piece.read != rows {
+            return Err(Error::Changing(format!(
+                "{} had {rows} rows, and then {}: the database does not give one snapshot. Stop the services that \
+                 write to it",
+                table.name, piece.read
+            )));
+        }
+        filled.read.push(TableRows { table: table.name.to_owned(), rows });
+        filled.kept += kept;
+        filled.widths.push((table, width));
+    }
+    Ok(filled)
+}
+
+/// The rows of all these chunks.
+pub(super) fn rows_of(chunks: &Chunks) -> u64 {
+    chunks.values().map(|chunk| chunk.rows).sum()
+}
+
+/// Reads chunks of a table, and checks that each has the rows that were counted.
+struct Piece<'f> {
+    table: &'static Table,
+    width: i64,
+    found: &'f Chunks,
+    read: u64,
+}
+
+impl Piece<'_> {
+    async fn read_keys(
+        &mut self,
+        source: &mut Database,
+        conn: &mut PgConnection,
+        keys: Keys,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Error> {
+        let mut rows = source.rows_with(self.table, &[keys]);
+        let mut row = reference::next(&mut rows).await?;
+        while row.is_some() {
+            execute(conn, "begin").await?;
+            if let Err(error) = self.write_piece((&mut rows, &mut row), conn, tell).await {
+                execute(conn, "rollback").await?;
+                return Err(error);
+            }
+            execute(conn, "commit").await?;
+        }
+        Ok(())
+    }
+
+    /// Writes and records rows up to the end of the chunk with which there are enough.
+    async fn write_piece(
+        &mut self,
+        rows: (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
+        conn: &mut PgConnection,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Error> {
+        let into = format!("source_{}", self.table.name);
+        let mut writer = Writer::begin(&mut *conn, &into, self.table).await?;
+        match self.write_rows(rows, &mut writer, tell).await {
+            Ok(written) => {
+                self.read += writer.finish().await?;
+                kept::record(conn, self.table, &[], self.found, &written).await
+            }
+            Err(error) => {
+                writer.abort().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the rows of a piece. Returns the numbers of their chunks.
+    async fn write_rows(
+        &self,
+        (rows, row): (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
+        writer: &mut Writer<'_>,
+        tell: &(dyn Fn(u64) + Sync),
+    ) -> Result<Vec<i64>, Error> {
+        let mut written = Vec::new();
+        while let Some(values) = &*row {
+            if writer.rows() >= PIECE {
+                break;
+            }
+            let number = chunk_of(values, self.table, self.width)?;
+            let mut count = 0;
+            while let Some(values) = &*row {
+                if chunk_of(values, self.table, self.width)? != number {
+                    break;
+                }
+                if writer.write(values).await? {
+                    tell(self.read + writer.rows());
+                }
+                count += 1;
+                *row = reference::next(rows).await?;
+            }
+            check_count(self.table, self.found, number, count)?;
+            written.push(number);
+        }
+        Ok(written)
+    }
+}
+
+/// The number of the chunk of a row.
+pub(super) fn chunk_of(values: &Values, table: &Table, width: i64) -> Result<i64, Error> {
+    let at = table.columns.iter().position(|column| column.name == table.chunked_by());
+    let key = at.and_then(|at| values.get(at)).and_then(Option::as_deref);
+    let number = key.and_then(|key| key.parse::<i64>().ok());
+    number.map(|key| key / width).ok_or_else(|| {
+        Error::Refused(format!("{} has a row whose key is no number, but {key:?}", table.name))
+    })
+}
+
+/// Refuses a chunk that does not have the rows that were counted in the same transaction.
+pub(super) fn check_count(
+    table: &Table,
+    found: &Chunks,
+    number: i64,
+    read: u64,
+) -> Result<(), Error> {
+    let counted = found.get(&number).map_or(0, |chunk| chunk.rows);
+    if counted == read {
+        return Ok(());
+    }
+    // The snapshot does not hold what it promises: the table's engine is none with transactions.
+    let name = table.name;
+    Err(Error::Changing(format!(
+        "a part of {name} had {counted} rows, and then {read}: the database does not give one snapshot. Stop the \
+         services that write to it"
+    )))
+}
+
+/// Begins or commits a piece.
+async fn execute(conn: &mut PgConnection, statement: &'static str) -> Result<(), Error> {
+    sqlx::raw_sql(statement).execute(conn).await?;
+    Ok(())
+}

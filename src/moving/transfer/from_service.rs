@@ -1,0 +1,118 @@
+//! Imports what a placement service shows over its API.
+//!
+//! What was read becomes rows of the tables of OpenStack Placement ([`super::service`]), and goes the same way as rows of
+//! a database from there. What was read is kept until the import is done ([`super::answers`]).
+
+use std::time::Instant;
+
+use futures_util::{StreamExt, stream};
+use sqlx::{Connection, PgConnection};
+
+use super::answers::Answers;
+use super::report::{Estimate, Report, TableRows};
+use super::service::Read;
+use super::tables::TABLES;
+use super::{
+    Error, Options, discard_refused, findings, kept, load, refuse_faults, resume, service, staging,
+};
+use crate::moving::placement_client::Client;
+use crate::moving::progress::Progress;
+use crate::store;
+
+/// Copies what a placement service shows into Berth's database.
+///
+/// # Errors
+/// The service cannot be read or changes too fast, Berth's schema is not current, its tables are not empty and are not
+/// to be replaced, another import is at work, or the database fails. Nothing is written then.
+pub async fn import_service(
+    client: &Client,
+    target: &mut PgConnection,
+    options: Options,
+) -> Result<Report, Error> {
+    let began = Instant::now();
+    if let Some(why) = store::schema::status(target).await?.hindrance() {
+        return Err(Error::Refused(why));
+    }
+    if !options.dry_run && !kept::lock(target).await? {
+        return Err(Error::Refused(
+            "another `berth import` is at work in Berth's database".to_owned(),
+        ));
+    }
+    // What may not be replaced is found out before hours of reading.
+    load::before(target, options.replace).await?;
+    let service = service::Service::open(client).await?;
+    let mut resumed = Vec::new();
+    let kept = if options.dry_run {
+        None
+    } else {
+        let source = format!("{} (API {})", service.url, service.version);
+        resumed = resume(&source, target, options).await?;
+        Some(Answers::new(target))
+    };
+    let progress = Progress::new();
+    let imported = match service::read(service, kept, &progress).await {
+        Ok(mut read) => {
+            read.notes.splice(0..0, resumed);
+            write(read, target, options, began, &progress).await
+        }
+        Err(error) => Err(error),
+    };
+    if let Err(Error::Refused(_)) = imported {
+        discard_refused(target).await?;
+    }
+    imported
+}
+
+/// Writes what was read into Berth's tables, or finds out what would be written.
+async fn write(
+    read: Read,
+    target: &mut PgConnection,
+    options: Options,
+    began: Instant,
+    progress: &Progress,
+) -> Result<Report, Error> {
+    let reading = began.elapsed();
+    let mut tx = target.begin().await?;
+    load::lock(&mut tx).await?;
+    let before = load::before(&mut tx, options.replace).await?;
+    if options.dry_run {
+        staging::create(&mut tx, staging::ONCE).await?;
+    }
+    let mut copied = Vec::new();
+    for table in &TABLES {
+        let rows = stream::iter(read.snapshot.rows(table.name).map(Ok)).boxed();
+        let rows = staging::copy(&mut tx, table, rows, &|_| {}).await?;
+        copied.push(TableRows { table: table.name.to_owned(), rows });
+    }
+    load::settle(&mut tx, progress).await?;
+    let mut found = findings::all(&mut tx).await?;
+    // The notes say of all rows at once which times the API does not tell.
+    found.retain(|finding| finding.kind != findings::WITHOUT_TIME);
+    found.extend(read.findings);
+    found.sort_by(|one, other| one.kind.cmp(&other.kind));
+    let mut report = Report {
+        database: read.url,
+        schema: format!("API {}", read.version),
+        dry_run: options.dry_run,
+        estimate: None,
+        notes: read.notes,
+        read: copied,
+        written: Vec::new(),
+        findings: found,
+        seconds: 0.0,
+    };
+    if options.dry_run {
+        tx.rollback().await?;
+        report.estimate = Some(Estimate::new(&report.read, reading, began.elapsed()));
+    } else {
+        load::write(&mut tx, before, progress).await?;
+        load::announce_all(&mut tx).await?;
+        report.written = load::written(&mut tx).await?;
+        refuse_faults(&mut tx).await?;
+        kept::discard(&mut tx).await?;
+        tx.commit().await?;
+        load::analyze(target).await?;
+    }
+    report.seconds = began.elapsed().as_secs_f64();
+    Ok(report)
+}

@@ -1,0 +1,51 @@
+//! Log lines about what happens often, at most one a minute.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+/// How often the same is told.
+const TOLD_EVERY: Duration = Duration::from_mins(1);
+
+/// Counts what happens, and says now and then how often it did.
+#[derive(Debug, Default)]
+pub(crate) struct LogThrottle(Mutex<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    told: Option<Instant>,
+    untold: u64,
+}
+
+impl LogThrottle {
+    /// Counts one more. Some: it is time to tell that it has happened so often since it was told
+    /// last.
+    pub(crate) fn count(&self) -> Option<u64> {
+        self.count_at(Instant::now())
+    }
+
+    fn count_at(&self, now: Instant) -> Option<u64> {
+        let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        count.untold += 1;
+        if count.told.is_some_and(|told| now.duration_since(told) < TOLD_EVERY) {
+            return None;
+        }
+        count.told = Some(now);
+        Some(std::mem::take(&mut count.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Instant, LogThrottle, TOLD_EVERY};
+
+    #[test]
+    fn what_happens_often_is_told_once_a_minute() {
+        let log_throttle = LogThrottle::default();
+        let now = Instant::now();
+        assert_eq!(log_throttle.count_at(now), Some(1));
+        assert_eq!((log_throttle.count_at(now), log_throttle.count_at(now)), (None, None));
+        let later = now + TOLD_EVERY;
+        assert_eq!((log_throttle.count_at(later), log_throttle.count_at(later)), (Some(3), None));
+    }
+}

@@ -1,0 +1,43 @@
+//! The request on whose behalf something is done: its id, and the trace that its client named. Both follow
+//! the work into other tasks, where lines of the log and questions to other services need them.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::task::futures::TaskLocalFuture;
+
+use crate::observe::trace_context::TraceContext;
+
+tokio::task_local! {
+    static CONTEXT: Arc<RequestContext>;
+}
+
+/// A request, for those who work for it in other tasks.
+#[derive(Debug)]
+pub(crate) struct RequestContext {
+    /// The id of the request.
+    pub(crate) id: String,
+    /// What its client said of the trace.
+    pub(crate) trace: Option<TraceContext>,
+}
+
+impl RequestContext {
+    /// Does work on behalf of this request.
+    pub(crate) fn during<F: Future>(self, work: F) -> TaskLocalFuture<Arc<Self>, F> {
+        CONTEXT.scope(Arc::new(self), work)
+    }
+}
+
+/// The present request, if it is known: that of a client who named a trace, or one that may change
+/// something.
+pub(crate) fn current() -> Option<Arc<RequestContext>> {
+    CONTEXT.try_with(Arc::clone).ok()
+}
+
+/// Does work in another task on behalf of a request.
+pub(crate) async fn carried<F: Future>(request: Option<Arc<RequestContext>>, work: F) -> F::Output {
+    match request {
+        Some(request) => CONTEXT.scope(request, work).await,
+        None => work.await,
+    }
+}

@@ -1,0 +1,91 @@
+//! What log lines and traces have of all spans and events. Both filters decide once for each place in the
+//! code, as far as `--log` does.
+
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Event, Metadata};
+use tracing_subscriber::layer::{Context, Filter};
+
+use crate::observe::spans;
+
+/// What log lines have: what `--log` lets through, the spans that say which request a line belongs to,
+/// and nothing that only traces have.
+pub(super) struct LineFilter<F>(pub(super) F);
+
+/// Whether lines have something, whatever `--log` says.
+fn is_of_lines(metadata: &Metadata<'_>) -> Option<bool> {
+    match metadata.target() {
+        spans::TARGET => Some(false),
+        spans::REQUEST | spans::REQUESTS => Some(true),
+        _ => None,
+    }
+}
+
+fn once(is_enabled: bool) -> Interest {
+    if is_enabled { Interest::always() } else { Interest::never() }
+}
+
+impl<S, F: Filter<S>> Filter<S> for LineFilter<F> {
+    fn enabled(&self, metadata: &Metadata<'_>, context: &Context<'_, S>) -> bool {
+        is_of_lines(metadata).unwrap_or_else(|| self.0.enabled(metadata, context))
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        is_of_lines(metadata).map_or_else(|| self.0.callsite_enabled(metadata), once)
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, context: &Context<'_, S>) -> bool {
+        self.0.event_enabled(event, context)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        // The spans of requests are of the level of errors.
+        self.0.max_level_hint().map(|hint| hint.max(LevelFilter::ERROR))
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        self.0.on_new_span(attributes, id, context);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        self.0.on_record(id, values, context);
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        self.0.on_enter(id, context);
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        self.0.on_exit(id, context);
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        self.0.on_close(id, context);
+    }
+}
+
+/// What traces have: their spans, and what is logged within them, but for what is only for debugging.
+pub(super) struct TraceFilter;
+
+fn is_of_traces(metadata: &Metadata<'_>) -> bool {
+    if metadata.is_span() {
+        metadata.target() == spans::TARGET
+    } else {
+        *metadata.level() <= LevelFilter::INFO && metadata.target().starts_with("berth")
+    }
+}
+
+impl<S> Filter<S> for TraceFilter {
+    fn enabled(&self, metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
+        is_of_traces(metadata)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        once(is_of_traces(metadata))
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::INFO)
+    }
+}

@@ -1,0 +1,118 @@
+//! Logging: one line for each event on standard error, for people or as JSON; and [traces](otlp), if they
+//! are wanted.
+//!
+//! A thread of its own writes the lines ([`writer`]). If nobody reads standard error, lines are dropped and
+//! counted; no request waits for the log. Under systemd's journal, each line begins with its priority
+//! ([`journal`]). What clients wrote is escaped ([`escape`]). Filter and format can be replaced while the
+//! process runs ([`log_settings`]): there is a layer for each format, of which one writes.
+
+mod escape;
+mod filters;
+mod in_force;
+mod journal;
+mod otlp;
+mod writer;
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::{self, IsTerminal};
+use std::panic;
+
+use tracing::subscriber::set_global_default;
+use tracing_subscriber::fmt::format::JsonFields;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::{Registry, fmt};
+
+use self::escape::{OneLine, PlainJson};
+use self::filters::{LineFilter, TraceFilter};
+use self::in_force::FieldsInForce;
+use self::journal::EventFormat;
+use self::otlp::Traces;
+use self::writer::{LineWriter, LogThread};
+use crate::config::{LogFormat, LogOptions, TraceOptions};
+use crate::observe::log_settings;
+use crate::observe::metrics;
+use crate::observe::spans;
+
+/// Logging and tracing that have been started.
+#[derive(Debug)]
+pub struct Telemetry {
+    log: LogThread,
+    traces: Option<Traces>,
+}
+
+impl Telemetry {
+    /// Writes the lines that wait, and nothing after them. Returns whether all of them were written: if
+    /// nobody reads standard error, this gives up after a second.
+    pub fn end(&self) -> bool {
+        self.log.end()
+    }
+
+    /// Sends the spans that wait, and none after them. Waits for a second at most, and not at all if the
+    /// collector has not taken the last ones.
+    pub fn end_traces(&self) {
+        if let Some(traces) = &self.traces {
+            traces.end();
+        }
+    }
+}
+
+impl Drop for Telemetry {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Starts logging and, if they are given and name a collector, traces; once per process.
+///
+/// # Errors
+/// The filter cannot be parsed, standard error is not open, traces cannot be sent as the options say, or
+/// logging has been started already.
+pub fn start(logs: &LogOptions, traces: Option<&TraceOptions>) -> Result<Telemetry, String> {
+    let filter = log_settings::start(logs.settings()).map_err(|error| format!("--log: {error}"))?;
+    let cannot = |error: io::Error| format!("cannot log to standard error: {error}");
+    let (writer, log) = writer::start(io::stderr()).map_err(cannot)?;
+    let is_journal = journal::is_stderr();
+    let human = fmt::layer()
+        .with_ansi(!is_journal && io::stderr().is_terminal())
+        .event_format(EventFormat::human(is_journal))
+        .fmt_fields(FieldsInForce::new(LogFormat::Human, OneLine))
+        .with_writer(writer.clone());
+    let json = fmt::layer()
+        .json()
+        .event_format(EventFormat::json(is_journal))
+        .fmt_fields(FieldsInForce::new(LogFormat::Json, JsonFields::new()))
+        .with_writer(PlainJson(writer.clone()));
+    let lines = human.and_then(json).with_filter(LineFilter(filter));
+    let mut layers = vec![lines.boxed()];
+    let traces = traces.map(otlp::start).transpose()?.flatten();
+    let traces = traces.map(|(traces, tracer)| {
+        layers.push(otlp::layer(tracer).with_filter(TraceFilter).boxed());
+        spans::record();
+        traces
+    });
+    let subscriber = Registry::default().with(layers);
+    // Not `try_init`, which also takes in what is logged by the crate `log`: its question whether a line is
+    // enabled, when no line follows, makes layers with filters of their own drop the next one.
+    set_global_default(subscriber).map_err(|error| error.to_string())?;
+    log_panics(writer);
+    Ok(Telemetry { log, traces })
+}
+
+/// Counts panics and writes them to the log, where the span names the request. The standard library would
+/// write to standard error itself, and so wait for whoever reads it.
+///
+/// A panic that goes on in another thread (`resume_unwind`) does not come here again.
+fn log_panics(writer: LineWriter) {
+    let before = panic::take_hook();
+    panic::set_hook(Box::new(move |panic| {
+        metrics::count_panic();
+        if writer.has_ended() {
+            return before(panic);
+        }
+        let backtrace = Backtrace::capture();
+        let backtrace = (backtrace.status() == BacktraceStatus::Captured).then_some(backtrace);
+        let backtrace = backtrace.as_ref().map(tracing::field::display);
+        let thread = std::thread::current();
+        tracing::error!(backtrace, thread = thread.name(), "{panic}");
+    }));
+}

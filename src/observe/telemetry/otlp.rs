@@ -1,0 +1,280 @@
+//! Traces: spans of requests on their way to a collector, as OTLP over HTTP.
+//!
+//! Spans that have ended wait in a bounded queue, which a thread of the SDK empties, batch by batch. The
+//! requests of this thread have a runtime of their own: nothing that a collector does, or leaves undone,
+//! reaches the tasks that answer requests. When too many spans wait, further ones are dropped and counted.
+
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use metrics::counter;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response, ResponseBodyTooLarge};
+use opentelemetry_otlp::{
+    Protocol, RetryPolicy, SpanExporter as OtlpExporter, WithExportConfig, WithHttpConfig,
+};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData,
+    SpanExporter, SpanProcessor,
+};
+use reqwest::Url;
+use tokio::runtime::Runtime;
+use tracing_opentelemetry::OpenTelemetryLayer;
+use tracing_subscriber::Registry;
+use uuid::Uuid;
+
+use crate::config::TraceOptions;
+use crate::http_client::{self, ExchangeError};
+use crate::observe::version::VERSION;
+
+/// Spans that may wait to be sent: about a kilobyte each.
+const WAITING_MAX: usize = 8192;
+/// Spans in one message.
+const BATCH_MAX: usize = 512;
+/// How long a span waits for others.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How long a message may take, with all attempts at it.
+const SEND_MAX: Duration = Duration::from_secs(10);
+/// The longest answer of a collector that is read, in bytes.
+const ANSWER_MAX: usize = 64 * 1024;
+/// How long the end of the process waits for a collector that works.
+const END_MAX: Duration = Duration::from_secs(1);
+/// The metric that counts spans: sent, not taken by the collector, or dropped because too many waited.
+const SPANS: &str = "berth_trace_spans_total";
+
+/// Traces that are being recorded.
+#[derive(Debug)]
+pub(super) struct Traces {
+    provider: SdkTracerProvider,
+    sending: Arc<Sending>,
+}
+
+impl Traces {
+    /// Sends the spans that wait, and none after them. Waits for a second at most, and not at all if the
+    /// collector has not taken the last ones.
+    pub(super) fn end(&self) {
+        let is_away = self.sending.is_away.load(Ordering::Relaxed);
+        let most = if is_away { Duration::ZERO } else { END_MAX };
+        if let Err(error) = self.provider.shutdown_with_timeout(most) {
+            tracing::debug!(%error, "the last spans were not sent");
+        }
+    }
+}
+
+/// Begins to record traces; `None` if no collector is named. A URL that is wrong is reported with all else
+/// that is wrong with the options.
+///
+/// # Errors
+/// There is no TLS.
+pub(super) fn start(options: &TraceOptions) -> Result<Option<(Traces, SdkTracer)>, String> {
+    let Ok(Some(url)) = options.endpoint() else { return Ok(None) };
+    let shown = url.to_string();
+    let cannot = |why: &dyn std::fmt::Display| format!("--otlp-endpoint {shown}: {why}");
+    let exporter = OtlpExporter::builder()
+        .with_http()
+        .with_http_client(Client::to(&url).map_err(|why| cannot(&why))?)
+        .with_endpoint(url.as_str())
+        .with_protocol(Protocol::HttpBinary)
+        .with_timeout(SEND_MAX)
+        .with_retry_policy(RetryPolicy::recommended())
+        .build()
+        .map_err(|error| cannot(&error))?;
+    let sending = Arc::new(Sending::to(url));
+    let exporter = Reporting { exporter, sending: Arc::clone(&sending) };
+    let batches = BatchConfigBuilder::default()
+        // The bound is kept before it comes to this one.
+        .with_max_queue_size(2 * WAITING_MAX)
+        .with_max_export_batch_size(BATCH_MAX)
+        .with_scheduled_delay(PERIOD)
+        .build();
+    let queue = BatchSpanProcessor::new(exporter, batches);
+    let resource = Resource::builder()
+        .with_service_name(options.otlp_service_name.clone())
+        .with_attributes([
+            KeyValue::new("service.version", VERSION),
+            KeyValue::new("service.instance.id", Uuid::new_v4().to_string()),
+        ])
+        .build();
+    let share = Sampler::TraceIdRatioBased(options.otlp_sample_ratio);
+    let provider = SdkTracerProvider::builder()
+        .with_span_processor(Bounded { queue, sending: Arc::clone(&sending) })
+        .with_sampler(Sampler::ParentBased(Box::new(share)))
+        .with_resource(resource)
+        .build();
+    let tracer = provider.tracer("berth");
+    Ok(Some((Traces { provider, sending }, tracer)))
+}
+
+/// The layer that makes spans of OpenTelemetry of those of this program.
+pub(super) fn layer(tracer: SdkTracer) -> OpenTelemetryLayer<Registry, SdkTracer> {
+    tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_target(false)
+        // The parent of a span is the current span of `tracing`.
+        .with_context_activation(false)
+        // A line about an error does not mean that its span has failed.
+        .with_error_events_to_status(false)
+}
+
+/// How sending goes.
+#[derive(Debug)]
+struct Sending {
+    url: Url,
+    /// Spans that have ended and are neither sent nor lost.
+    waiting: AtomicUsize,
+    /// Whether the last message was not taken.
+    is_away: AtomicBool,
+    /// Whether spans are being dropped because too many wait.
+    is_full: AtomicBool,
+}
+
+impl Sending {
+    fn to(url: Url) -> Self {
+        let (waiting, no) = (AtomicUsize::new(0), || AtomicBool::new(false));
+        Self { url, waiting, is_away: no(), is_full: no() }
+    }
+
+    /// Takes a place in the queue, if there is one.
+    fn take_place(&self) -> bool {
+        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
+        if waiting < WAITING_MAX {
+            return true;
+        }
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        counter!(SPANS, "outcome" => "dropped").increment(1);
+        if !self.is_full.swap(true, Ordering::Relaxed) {
+            tracing::warn!(waiting, "spans are dropped, because the collector is slow or away");
+        }
+        false
+    }
+
+    fn ended(&self, spans: usize, outcome: &OTelSdkResult) {
+        self.waiting.fetch_sub(spans, Ordering::Relaxed);
+        let taken = outcome.is_ok();
+        let name = if taken { "sent" } else { "failed" };
+        counter!(SPANS, "outcome" => name).increment(spans as u64);
+        let was_away = self.is_away.swap(!taken, Ordering::Relaxed);
+        match outcome {
+            Err(error) if !was_away => {
+                tracing::warn!(url = %self.url, %error, "traces cannot be sent");
+            }
+            Ok(()) if was_away => tracing::info!(url = %self.url, "traces are sent again"),
+            Ok(()) | Err(_) => {}
+        }
+        if taken {
+            self.is_full.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A queue with a bound that is counted.
+#[derive(Debug)]
+struct Bounded {
+    queue: BatchSpanProcessor,
+    sending: Arc<Sending>,
+}
+
+impl SpanProcessor for Bounded {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.queue.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        if self.sending.take_place() {
+            self.queue.on_end(span);
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.queue.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, most: Duration) -> OTelSdkResult {
+        self.queue.shutdown_with_timeout(most)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.queue.set_resource(resource);
+    }
+}
+
+/// An exporter of which it is known how it goes.
+#[derive(Debug)]
+struct Reporting {
+    exporter: OtlpExporter,
+    sending: Arc<Sending>,
+}
+
+impl SpanExporter for Reporting {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let outcome = self.exporter.export(batch).await;
+        self.sending.ended(spans, &outcome);
+        outcome
+    }
+
+    fn shutdown_with_timeout(&self, most: Duration) -> OTelSdkResult {
+        self.exporter.shutdown_with_timeout(most)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.exporter.set_resource(resource);
+    }
+}
+
+/// The client for messages. It belongs to one thread, which waits for each answer.
+#[derive(Debug)]
+struct Client {
+    runtime: Runtime,
+    client: http_client::HttpClient,
+}
+
+impl Client {
+    fn to(url: &Url) -> Result<Self, String> {
+        let client = http_client::HttpClient::build(|client| {
+            let client = client.timeout(SEND_MAX);
+            // A minimal container has no authorities, and plain http needs none.
+            if url.scheme() == "http" { client.tls_certs_only(Vec::new()) } else { client }
+        });
+        let client = client.map_err(|error| error.to_string())?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        Ok(Self { runtime, client })
+    }
+
+    async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let request = reqwest::Request::try_from(request)?;
+        let answer = match self.client.exchange_built(request, ANSWER_MAX).await {
+            Ok(answer) => answer,
+            Err(ExchangeError::TooLarge(_)) => return Err(ResponseBodyTooLarge::new().into()),
+            Err(ExchangeError::Failed(failure)) => return Err(failure.into()),
+        };
+        let mut response = Response::new(Bytes::from(answer.body));
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        Ok(response)
+    }
+}
+
+impl HttpClient for Client {
+    fn send_bytes<'client, 'answer>(
+        &'client self,
+        request: Request<Bytes>,
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'answer>>
+    where
+        'client: 'answer,
+        Self: 'answer,
+    {
+        let answer = self.runtime.block_on(self.send(request));
+        Box::pin(ready(answer))
+    }
+}

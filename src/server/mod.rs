@@ -1,0 +1,10 @@
+//! `berth serve` as a process: start, reload, stop, and what it shares with systemd and a private
+//! PostgreSQL.
+
+pub mod descriptors;
+pub mod embedded_postgres;
+pub mod opening;
+pub(crate) mod reload;
+pub mod serve;
+pub mod stop;
+pub mod systemd;

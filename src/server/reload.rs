@@ -1,0 +1,165 @@
+//! Changes of the configuration while the server runs: policy files are followed, and SIGHUP reads the
+//! configuration again. What can be changed is applied; the log says what was done, and which other
+//! options have changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::auth::policy::{Policy, Reload};
+use crate::cli::{self, Command, Invocation, Source};
+use crate::config::Config;
+use crate::observe::log_settings;
+use crate::server::serve;
+use crate::server::serve::{Failure, Parts};
+use crate::store::Store;
+
+/// How often policy files are looked at.
+const POLICY_PERIOD: Duration = Duration::from_secs(2);
+/// Options whose new values are applied. Of TLS, the files are read again, not their names.
+const APPLIED: [&str; 3] = ["log", "log-format", "planner-flavors"];
+
+/// Reads policy files again when they have changed, and the configuration on SIGHUP. It listens for SIGHUP
+/// even if there is nothing to read again: the signal must not end the process. `store` is set once the
+/// store is open, and `started_with` has the options of the running process.
+pub(crate) async fn follow(
+    policy: Arc<Policy>,
+    store: Arc<OnceLock<Store>>,
+    started_with: Options,
+) {
+    let hangup = signal(SignalKind::hangup());
+    let mut hangup =
+        hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
+    loop {
+        let is_asked = if let Some(hangup) = &mut hangup {
+            tokio::time::timeout(POLICY_PERIOD, hangup.recv()).await.is_ok()
+        } else {
+            tokio::time::sleep(POLICY_PERIOD).await;
+            false
+        };
+        if is_asked {
+            match tokio::task::spawn_blocking(read).await {
+                Ok(Ok((config, now))) => {
+                    apply(&config, store.get()).await;
+                    report_others(&started_with, &now);
+                }
+                Ok(Err(why)) => {
+                    let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+                    tracing::error!("SIGHUP: the configuration stays as it is: {why}");
+                }
+                Err(error) => tracing::error!(%error, "SIGHUP: the configuration stays as it is"),
+            }
+        }
+        read_policy(&policy, is_asked).await;
+    }
+}
+
+/// Each option that has a value, with a digest of it.
+pub(crate) type Options = BTreeMap<String, u64>;
+
+/// The options of an invocation.
+pub(crate) fn options(sources: &[Source]) -> Options {
+    sources.iter().map(|source| (source.option.clone(), source.digest)).collect()
+}
+
+/// The configuration as arguments, environment and file say it now, if a server could be started with it.
+///
+/// # Errors
+/// All that is wrong with it.
+fn read() -> Result<(Box<Config>, Options), String> {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let parsed = cli::parse(&arguments).map_err(|error| error.to_string())?;
+    let Invocation { command, sources } = parsed;
+    let Command::Serve(config) = command else { return Err("this is no server".to_owned()) };
+    Parts::read(&config).map_err(|Failure(why)| cli::with_origins(why, &sources))?;
+    Ok((config, options(&sources)))
+}
+
+async fn apply(config: &Config, store: Option<&Store>) {
+    match log_settings::configure(config.logs.settings()) {
+        Ok(changed) => {
+            let (filter, format) = (&config.logs.log, config.logs.log_format.name());
+            if changed.filter {
+                tracing::info!(filter, "SIGHUP: the log filter has changed");
+            } else {
+                tracing::info!("SIGHUP: the log filter is unchanged");
+            }
+            if changed.format {
+                tracing::info!(format, "SIGHUP: the log format has changed");
+            }
+        }
+        Err(why) => tracing::error!("SIGHUP: the log stays as it is: --log: {why}"),
+    }
+    let Some(file) = &config.planner.planner_flavors else { return };
+    let file = file.display();
+    let Some(store) = store else {
+        return tracing::info!("SIGHUP: the flavors are set when the database is there");
+    };
+    match serve::flavors(config) {
+        Ok(flavors) => {
+            let count = flavors.0.len();
+            match store.commit(flavors).await {
+                Ok(()) => tracing::info!(%file, count, "SIGHUP: the flavors are set"),
+                Err(error) => tracing::error!(%error, %file, "SIGHUP: the flavors are not set"),
+            }
+        }
+        Err(why) => tracing::error!("SIGHUP: the flavors stay as they are: {why}"),
+    }
+}
+
+/// Names the options that have other values than the process was started with, and need a new process.
+fn report_others(started_with: &Options, now: &Options) {
+    let options = changed(started_with, now).join(", ");
+    if !options.is_empty() {
+        tracing::warn!(options, "SIGHUP: these options have changed, which needs a restart");
+    }
+}
+
+/// The options that have another value now, or one only at one of the times, and whose value was not applied.
+fn changed<'a>(before: &'a Options, now: &'a Options) -> Vec<&'a str> {
+    // An option that is left out applies nothing, unless it has a default.
+    let is_applied =
+        |option: &&String| APPLIED.contains(&option.as_str()) && now.contains_key(*option);
+    let all: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let others = all.into_iter().filter(|option| !is_applied(option));
+    others.filter(|option| before.get(*option) != now.get(*option)).map(String::as_str).collect()
+}
+
+async fn read_policy(policy: &Arc<Policy>, is_asked: bool) {
+    let looked_at = Arc::clone(policy);
+    match tokio::task::spawn_blocking(move || looked_at.reload()).await {
+        Ok(Reload::Unchanged) if is_asked => tracing::info!("SIGHUP: the policy is unchanged"),
+        Ok(Reload::Unchanged) | Err(_) => {}
+        Ok(Reload::Changed(warnings)) => {
+            tracing::info!("policy: the rules have changed");
+            for warning in warnings {
+                tracing::warn!("policy: {warning}");
+            }
+        }
+        Ok(Reload::Kept(why)) => {
+            tracing::error!("policy: {why}; the rules before stay in force");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Options, changed};
+
+    #[test]
+    fn options_are_compared_with_those_of_the_start() {
+        let options = |all: &[(&str, u64)]| -> Options {
+            all.iter().map(|(option, digest)| ((*option).to_owned(), *digest)).collect()
+        };
+        let before =
+            options(&[("log", 1), ("database-url", 2), ("planner-flavors", 3), ("tls-cert", 4)]);
+        assert!(changed(&before, &before).is_empty());
+        let now =
+            options(&[("log", 9), ("database-url", 9), ("planner-flavors", 9), ("tls-cert", 4)]);
+        assert_eq!(changed(&before, &now), ["database-url"]);
+        let now = options(&[("log", 1), ("database-url", 2), ("data-dir", 1)]);
+        assert_eq!(changed(&before, &now), ["data-dir", "planner-flavors", "tls-cert"]);
+    }
+}

@@ -1,0 +1,449 @@
+//! Putting the parts together: a database, a store over it, and the API in front.
+
+mod database;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+pub use self::database::{CONNECT_MAX, Database};
+use crate::audit::AuditLog;
+use crate::auth::keystone::Keystone;
+use crate::auth::policy;
+use crate::auth::policy::Policy;
+use crate::cli::Source;
+use crate::config::{Auth, Config, GenerationStrategy};
+use crate::http;
+use crate::http::Api;
+use crate::http::App;
+use crate::http::Backend;
+use crate::http::Options;
+use crate::http::edge::listener::{Endpoint, Listener};
+use crate::http::edge::server::{Bounds, Front};
+use crate::http::edge::tls::Tls;
+use crate::http::layers::cors::Cors;
+use crate::http::layers::identity::{ByToken, Identity};
+use crate::http::layers::proxy::Trusted;
+use crate::observe::metrics;
+use crate::observe::telemetry::Telemetry;
+use crate::observe::version;
+use crate::search::Strategy;
+use crate::server::descriptors;
+use crate::server::opening;
+use crate::server::reload;
+use crate::server::stop::{self, Stop};
+use crate::server::systemd::{self, Passed};
+use crate::store;
+use crate::store::Store;
+use crate::store::planner::flavors::SetFlavors;
+
+/// How long the last entries of the audit log may take to be written.
+const AUDIT_MAX: Duration = Duration::from_secs(2);
+
+/// How long clients wait for the store to be opened before they are answered that it is not.
+const SILENT_MAX: Duration = Duration::from_secs(5);
+
+/// Why a command could not be carried out: a sentence for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+/// What options come to that name files or follow from each other.
+#[derive(Debug)]
+pub struct Parts {
+    policy: Policy,
+    /// What is strange about the policy.
+    warnings: Vec<String>,
+    trusted: Trusted,
+    cors: Option<Cors>,
+    tls: Option<Arc<Tls>>,
+    identity: Identity,
+    flavors: SetFlavors,
+    /// The audit log, once it has been started.
+    audit: Option<AuditLog>,
+    /// The options that the process was started with.
+    started_with: reload::Options,
+}
+
+impl Parts {
+    /// Checks the options and reads what they name.
+    ///
+    /// # Errors
+    /// What is wrong with them, or cannot be read: a sentence for each, on lines of their own.
+    pub fn read(config: &Config) -> Result<Self, Failure> {
+        let mut wrong = Vec::new();
+        wrong.extend(config.check().err());
+        wrong.extend(config.audit.check().err());
+        let policy = noted(Policy::load(config.policy.source()), &mut wrong);
+        // That only one of certificate and key is given has been found above.
+        let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();
+        let tls = noted(tls, &mut wrong);
+        let trusted = noted(config.front.trusted(), &mut wrong);
+        let cors = noted(config.front.cors(), &mut wrong);
+        let identity = noted(identity(config), &mut wrong);
+        let flavors = noted(flavors(config), &mut wrong);
+        match (policy, tls, trusted, cors, identity, flavors) {
+            (
+                Some((policy, warnings)),
+                Some(tls),
+                Some(trusted),
+                Some(cors),
+                Some(identity),
+                Some(flavors),
+            ) if wrong.is_empty() => {
+                let tls = tls.map(Arc::new);
+                let (audit, started_with) = (None, reload::Options::default());
+                Ok(Self {
+                    policy,
+                    warnings,
+                    trusted,
+                    cors,
+                    tls,
+                    identity,
+                    flavors,
+                    audit,
+                    started_with,
+                })
+            }
+            _ => Err(Failure(wrong.join("\n"))),
+        }
+    }
+}
+
+/// A value, or a note of why there is none.
+fn noted<T>(outcome: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
+    outcome.map_err(|why| wrong.push(why)).ok()
+}
+
+/// How callers are to be known.
+fn identity(config: &Config) -> Result<Identity, String> {
+    if config.auth == Auth::Noauth2 {
+        return Ok(Identity::NoAuth);
+    }
+    let keystone = Keystone::new(config.keystone.read()?)?;
+    let by_token = ByToken::new(Arc::new(keystone), config.keystone.rules());
+    Ok(Identity::Keystone(Arc::new(by_token)))
+}
+
+/// The flavors that are set at the start.
+pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
+    let file = config.planner.planner_flavors.as_deref();
+    let read = file.map(crate::config::flavors::read).transpose();
+    let flavors = read.map_err(|why| format!("--planner-flavors {why}"))?;
+    Ok(SetFlavors(flavors.unwrap_or_default()))
+}
+
+/// Serves both APIs until told to stop. `sources`: what the options are compared with when they are read again.
+///
+/// # Errors
+/// Something that is needed could not be had.
+pub async fn serve(
+    config: &Config,
+    sources: &[Source],
+    telemetry: &Arc<Telemetry>,
+) -> Result<(), Failure> {
+    if !config.front.admin_listen.is_empty() {
+        metrics::collect();
+        count_from_zero(config);
+    }
+    let mut parts = Parts::read(config)?;
+    parts.audit = config.audit.start().map_err(Failure)?;
+    parts.started_with = reload::options(sources);
+    let audit = parts.audit.clone();
+    let listening = Listening::begin(config).await?;
+    let database = Database::open_or_create(&config.database).await?;
+    let served = serve_on(listening, parts, config, &database, telemetry).await;
+    let ended = {
+        let telemetry = Arc::clone(telemetry);
+        tokio::task::spawn_blocking(move || telemetry.end_traces())
+    };
+    database.close().await;
+    // It bounds itself.
+    drop(ended.await);
+    if let Some(audit) = audit {
+        let log = audit.clone();
+        let drained = tokio::task::spawn_blocking(move || log.drain(AUDIT_MAX)).await;
+        if !matches!(drained, Ok(true)) {
+            let entries = audit.unwritten();
+            tracing::error!(entries, "the end of the audit log was not written");
+        }
+    }
+    if served.is_ok() {
+        tracing::info!("stopped");
+    }
+    served
+}
+
+/// Begins counters of events with zero, so that the first of them is seen as an increase.
+fn count_from_zero(config: &Config) {
+    policy::count_from_zero();
+    store::count_from_zero();
+    if config.auth != Auth::Noauth2 {
+        Keystone::count_from_zero();
+    }
+}
+
+/// What to tell the operator if the system gives too few descriptors for all connections.
+pub fn descriptor_shortage(config: &Config) -> Option<String> {
+    let most = descriptors::most();
+    descriptors::shortage(config.max_connections, most, config.database_connections)
+}
+
+/// How many connections there may be: as many as asked for, if there are descriptors for them.
+fn connections(config: &Config) -> usize {
+    let descriptors = descriptors::raise();
+    let (wanted, database) = (config.max_connections, config.database_connections);
+    if let Some(why) = descriptors::shortage(wanted, descriptors, database) {
+        tracing::warn!("{why}; no more are accepted");
+    }
+    wanted.min(descriptors::room(descriptors, database))
+}
+
+/// All that is listened on.
+struct Listening {
+    apis: Vec<(Api, Listener)>,
+    admin: Vec<Listener>,
+}
+
+impl Listening {
+    /// Listens on every address. Sockets that systemd passes take the place of the addresses of
+    /// their API.
+    async fn begin(config: &Config) -> Result<Self, Failure> {
+        let mut listening = Self::passed(config)?;
+        let has = |wanted: Api| listening.apis.iter().any(|(api, _)| *api == wanted);
+        let (has_placement, has_planner) = (has(Api::Placement), has(Api::Planner));
+        let placement = config.listen.iter().map(|endpoint| (Api::Placement, endpoint));
+        let planner = config.planner.endpoints().map_err(Failure)?;
+        let planner = planner.into_iter().map(|endpoint| (Api::Planner, endpoint));
+        for (api, endpoint) in placement.chain(planner) {
+            let (option, is_passed) = match api {
+                Api::Placement => ("--listen", has_placement),
+                Api::Planner => ("--planner-listen", has_planner),
+            };
+            if !is_passed {
+                listening.apis.push((api, listen(endpoint, option).await?));
+            }
+        }
+        if listening.admin.is_empty() {
+            for endpoint in &config.front.admin_listen {
+                listening.admin.push(listen(endpoint, "--admin-listen").await?);
+            }
+        }
+        Ok(listening)
+    }
+
+    /// The sockets that systemd passes, by their names.
+    fn passed(config: &Config) -> Result<Self, Failure> {
+        let told = |error: std::io::Error| Failure(format!("a socket of systemd: {error}"));
+        let mut listening = Self { apis: Vec::new(), admin: Vec::new() };
+        for Passed { name, listener } in systemd::sockets().map_err(told)? {
+            let endpoint = listener.endpoint().map_err(told)?;
+            let api = match name.as_str() {
+                "placement" => Api::Placement,
+                "planner" => Api::Planner,
+                "admin" => {
+                    listening.admin.push(listener);
+                    continue;
+                }
+                other => {
+                    return Err(Failure(format!(
+                        "the socket {endpoint} of systemd has the name {other:?}; \
+                         FileDescriptorName= must be placement, planner or admin"
+                    )));
+                }
+            };
+            config.check_reach([&endpoint]).map_err(Failure)?;
+            listening.apis.push((api, listener));
+        }
+        Ok(listening)
+    }
+
+    /// What is served at which address.
+    fn addresses(&self) -> Result<Vec<(&'static str, Endpoint)>, Failure> {
+        let apis = self.apis.iter().map(|(api, listener)| match api {
+            Api::Placement => ("the Placement API", listener),
+            Api::Planner => ("the planner", listener),
+        });
+        let admin = self.admin.iter().map(|listener| ("health and metrics", listener));
+        let told = |error: std::io::Error| Failure(error.to_string());
+        let address =
+            |(what, listener): (_, &Listener)| Ok((what, listener.endpoint().map_err(told)?));
+        apis.chain(admin).map(address).collect()
+    }
+}
+
+async fn listen(endpoint: &Endpoint, option: &str) -> Result<Listener, Failure> {
+    let told = |error| Failure(format!("cannot listen on {endpoint} ({option}): {error}"));
+    Listener::bind(endpoint).await.map_err(told)
+}
+
+async fn serve_on(
+    listening: Listening,
+    parts: Parts,
+    config: &Config,
+    database: &Database,
+    telemetry: &Arc<Telemetry>,
+) -> Result<(), Failure> {
+    let grace = config.shutdown_delay + config.shutdown_grace;
+    let stop = stop::listen(grace, Arc::clone(telemetry)).map_err(Failure)?;
+    let served = serve_until(&stop, listening, parts, config, database).await;
+    stop.served();
+    served
+}
+
+/// Serves until told to stop. As long as the store is not open, that is to say that it is not; but a
+/// client that comes while it is being opened waits, unless that takes long.
+async fn serve_until(
+    stop: &Stop,
+    listening: Listening,
+    parts: Parts,
+    config: &Config,
+    database: &Database,
+) -> Result<(), Failure> {
+    let Parts { policy, warnings, trusted, cors, tls, identity, flavors, audit, started_with } =
+        parts;
+    let policy = Arc::new(policy);
+    for warning in warnings {
+        tracing::warn!("policy: {warning}");
+    }
+    let opened = Arc::new(OnceLock::new());
+    let tasks = Tasks::default();
+    tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), started_with));
+    let addresses = listening.addresses()?;
+    let history = config.history.history.is_some() || config.events.events.is_some();
+    let options = Options { audit, history, ..options(config, cors)? };
+    let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
+    let waiting = Notify::new();
+    let opening = async {
+        let store = opening::open(database, config, &flavors, &waiting).await?;
+        if config.planner.planner_hold_ttl > 0 {
+            tasks.spawn(expire(store.clone(), config.planner.planner_hold_ttl));
+        }
+        drop(opened.set(store.clone()));
+        let app = App::new(store, options).known_by(identity).ruled_by(policy).behind(trusted);
+        tasks.spawn(http::count_flavors(app.clone(), config.front.counted_flavors()));
+        backend.open(app);
+        systemd::status("serving");
+        for (what, address) in addresses {
+            tracing::info!(%address, version = version::line(), "serving {what}");
+        }
+        Ok::<(), Failure>(())
+    };
+    let mut opening = std::pin::pin!(opening);
+    let mut is_open = tokio::select! {
+        opened = &mut opening => opened.map(|()| true)?,
+        () = waiting.notified() => false,
+        () = tokio::time::sleep(SILENT_MAX) => false,
+        () = stop.told() => return Ok(()),
+    };
+    // From here on requests are answered, if only with 503 because the database is away.
+    systemd::ready();
+    let bounds = Bounds {
+        connections: connections(config),
+        header_timeout: config.header_timeout,
+        idle_timeout: config.front.idle_timeout,
+        write_timeout: config.body_timeout,
+        shutdown_delay: config.shutdown_delay,
+        shutdown_grace: config.shutdown_grace,
+    };
+    let Listening { apis: listeners, admin } = listening;
+    let front = Front { listeners, tls: tls.clone(), admin };
+    let stopped = async {
+        keep_current(tls, stop.told()).await;
+        systemd::stopping();
+    };
+    let mut serving =
+        std::pin::pin!(http::edge::server::serve(front, Arc::clone(&backend), bounds, stopped));
+    let mut watchdog = std::pin::pin!(systemd::watchdog());
+    loop {
+        tokio::select! {
+            opened = &mut opening, if !is_open => {
+                opened?;
+                is_open = true;
+            }
+            () = &mut serving => break,
+            () = &mut watchdog => {}
+        }
+    }
+    tasks.end().await;
+    Ok(())
+}
+
+/// Tasks that end before the database is closed, because they use it.
+#[derive(Default)]
+struct Tasks(Mutex<JoinSet<()>>);
+
+impl Tasks {
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks().spawn(task);
+    }
+
+    async fn end(&self) {
+        let mut tasks = std::mem::take(&mut *self.tasks());
+        tasks.shutdown().await;
+    }
+}
+
+/// Ends holds that nobody has reserved, `ttl` seconds after their plan last changed. Every replica
+/// does, and none minds if another was faster.
+async fn expire(store: Store, ttl: u32) {
+    let period = Duration::from_secs(u64::from(ttl / 4)).clamp(EXPIRY_MIN, EXPIRY_MAX);
+    loop {
+        match store.expire_holds(ttl).await {
+            Ok(expired) if expired.is_empty() => tokio::time::sleep(period).await,
+            Ok(expired) => {
+                for placement in expired {
+                    tracing::info!(%placement, ttl, "the hold of a placement has expired");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "ending holds failed");
+                tokio::time::sleep(period).await;
+            }
+        }
+    }
+}
+
+/// How often holds are looked at that expire.
+const EXPIRY_MIN: Duration = Duration::from_secs(1);
+const EXPIRY_MAX: Duration = Duration::from_mins(1);
+
+/// Keeps the certificate up to date until `stop` is ready.
+async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
+    let Some(tls) = tls else { return stop.await };
+    tokio::select! {
+        () = stop => {}
+        () = tls.keep_current() => {}
+    }
+}
+
+/// How the API is to answer, of all that the operator chose.
+fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
+    Ok(Options {
+        incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
+        incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
+        max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),
+        candidate_order: config.candidate_order().map_err(Failure)?,
+        generation_strategy: match config.allocation_candidates_generation_strategy {
+            GenerationStrategy::DepthFirst => Strategy::DepthFirst,
+            GenerationStrategy::BreadthFirst => Strategy::BreadthFirst,
+        },
+        max_requests: config.front.max_requests,
+        max_body_bytes: config.max_body_bytes,
+        body_timeout: config.body_timeout,
+        search_timeout: config.search_timeout,
+        path_prefix: config.path_prefix.clone().unwrap_or_default(),
+        cors,
+        planner: config.planner.settings(),
+        headroom: config.planner.planner_headroom.clone(),
+        refused: config.refused.settings(),
+        metrics_projects: config.front.metrics_projects,
+        ..Options::default()
+    })
+}

@@ -1,0 +1,84 @@
+//! What Berth tells systemd, and the sockets that systemd passes. Without systemd, nothing is told.
+
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use listenfd::ListenFd;
+use sd_notify::NotifyState;
+
+use crate::http::edge::listener::Listener;
+use crate::observe::printable::escaped;
+
+/// A socket that systemd passed.
+#[derive(Debug)]
+pub struct Passed {
+    /// `FileDescriptorName=` of the socket unit.
+    pub name: String,
+    /// The socket.
+    pub listener: Listener,
+}
+
+/// Takes the sockets that systemd passed to this process. Once: a second call finds none.
+///
+/// # Errors
+/// One of them is not a socket that connections can be accepted from.
+pub fn sockets() -> io::Result<Vec<Passed>> {
+    let mut found = ListenFd::from_env();
+    let names = std::env::var("LISTEN_FDNAMES").ok();
+    let names: Vec<&str> = names.iter().flat_map(|names| names.split(':')).collect();
+    let mut passed = Vec::new();
+    for nth in 0..found.len() {
+        let name = names.get(nth).map_or_else(String::new, |name| (*name).to_owned());
+        passed.push(Passed { name, listener: socket(&mut found, nth)? });
+    }
+    Ok(passed)
+}
+
+fn socket(found: &mut ListenFd, nth: usize) -> io::Result<Listener> {
+    // Asked first, because asking for the other kind is an error.
+    if let Ok(Some(tcp)) = found.take_tcp_listener(nth) {
+        tcp.set_nonblocking(true)?;
+        return Ok(Listener::Tcp(tokio::net::TcpListener::from_std(tcp)?));
+    }
+    let unix: Option<UnixListener> = found.take_unix_listener(nth)?;
+    let unix = unix.ok_or_else(|| io::Error::other("it was taken twice"))?;
+    unix.set_nonblocking(true)?;
+    Ok(Listener::Unix(None, tokio::net::UnixListener::from_std(unix)?))
+}
+
+/// Says that requests are answered.
+pub fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// Says what Berth is doing, in one line for `systemctl status`.
+pub fn status(words: &str) {
+    // A line break would begin another assignment.
+    tell(&[NotifyState::Status(&escaped(words))]);
+}
+
+/// Says that Berth is stopping.
+pub fn stopping() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("finishing the requests in progress")]);
+}
+
+/// Shows systemd at half of `WatchdogSec=` that the runtime runs what is ready; without a watchdog,
+/// does nothing. Never ends.
+pub async fn watchdog() {
+    let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| *limit > Duration::ZERO) else {
+        return std::future::pending().await;
+    };
+    let mut due = tokio::time::interval(limit / 2);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        due.tick().await;
+        tell(&[NotifyState::Watchdog]);
+    }
+}
+
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "systemd cannot be told");
+    }
+}

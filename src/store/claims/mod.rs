@@ -1,0 +1,377 @@
+//! Claims in the database: locks and reads the rows that they need, and writes the judged state.
+//!
+//! Every transaction takes its locks in the same order (see [`locks`](super::locks)), so claims queue
+//! behind each other, and none is refused because another one came at the same time.
+
+mod read;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+pub(super) use read::read;
+pub(super) use write::{GenerationSteps, write};
+
+use super::audit;
+use super::change::Tx;
+use super::error::{Error, Result};
+use super::resource_classes;
+use crate::model::claim::{
+    Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
+};
+use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, ProviderId};
+use crate::observe::spans::Phase;
+
+/// The locked state, with the keys that writing needs.
+pub(super) struct LockedClaims {
+    pub(super) state: LockedState,
+    rows: BTreeMap<Uuid, ConsumerRow>,
+    /// How the planner is involved.
+    pub(super) planner_role: PlannerRole,
+}
+
+/// How the planner is involved in what is locked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PlannerRole {
+    /// Some of the consumers are placements of plans, take one over, or are tenants that had one.
+    pub(super) has_placements: bool,
+    /// Some groups have units exclusively.
+    pub(super) has_exclusive_units: bool,
+}
+
+/// A row of `consumers`. `inserted`: what this transaction has inserted, if the consumer did not exist.
+struct ConsumerRow {
+    id: ConsumerId,
+    inserted: Option<Consumer>,
+}
+
+/// The generation of a new consumer after its first claim, which nearly always comes with it.
+const GENERATION_INSERTED: Generation = 1;
+
+/// The rows that have to be locked.
+#[derive(Default)]
+pub(super) struct Needs<'r> {
+    /// Consumers to insert if they do not exist, with their owners.
+    pub(super) claiming: BTreeMap<Uuid, Owner>,
+    /// All consumers that are named.
+    pub(super) consumers: BTreeSet<Uuid>,
+    /// Providers that are named.
+    pub(super) providers: BTreeSet<Uuid>,
+    /// Consumers that claim something, and so take over what plans hold for them.
+    pub(super) arriving: BTreeSet<Uuid>,
+    /// Groups that may abandon units, besides those of the consumers.
+    pub(super) groups: BTreeSet<Uuid>,
+    /// Classes that are named.
+    pub(super) classes: BTreeSet<&'r str>,
+}
+
+impl<'r> Needs<'r> {
+    /// The rows that these requests need.
+    pub(super) fn of(requests: impl IntoIterator<Item = &'r Request>) -> Self {
+        let mut needs = Self::default();
+        for request in requests {
+            match request {
+                Request::Replace(claims) => needs.add_claims(claims),
+                Request::Release(consumer) => {
+                    needs.consumers.insert(*consumer);
+                }
+            }
+        }
+        needs
+    }
+
+    /// Adds the rows that these claims need.
+    pub(super) fn add_claims(&mut self, claims: &'r [Claim]) {
+        for claim in claims {
+            self.consumers.insert(claim.consumer);
+            if !claim.wants.is_empty() {
+                self.arriving.insert(claim.consumer);
+            }
+            // A claim that expects a generation or gives everything up creates no consumer.
+            if !claim.wants.is_empty() && !matches!(claim.expected, Expected::Is(_)) {
+                self.claiming.insert(claim.consumer, claim.owner);
+            }
+            for (provider, class, _) in &claim.wants {
+                self.providers.insert(*provider);
+                self.classes.insert(class);
+            }
+        }
+    }
+}
+
+/// Locks and reads the rows that are needed.
+pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedClaims> {
+    let _locking = tx.spans.begin(Phase::Lock);
+    let (mut rows, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
+    let mut consumers = lock_consumers(tx.conn, needs, expected, &mut rows).await?;
+    if needs.claiming.keys().any(|uuid| !rows.contains_key(uuid)) {
+        return Err(Error::Again("a consumer went while it was being locked".to_owned()));
+    }
+    let held = read_held(tx.conn, &mut consumers, &rows).await?;
+    let named: Vec<Uuid> = consumers.keys().copied().collect();
+    let providers = lock_providers(tx.conn, needs, &held, &named).await?;
+    let mut state = LockedState { providers, consumers, ..LockedState::default() };
+    let planner_role = read_inventories(tx.conn, &mut state).await?;
+    read_classes(tx.conn, needs, &mut state.classes).await?;
+    audit::check_held(&state)?;
+    Ok(LockedClaims { state, rows, planner_role })
+}
+
+impl LockedClaims {
+    /// Checks that these holds are locked or do not exist any more.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if one was reserved for its instance while the locks were taken: to lock it now would
+    /// be out of order.
+    pub(super) async fn expect(&mut self, tx: &mut Tx<'_>, holds: &[Uuid]) -> Result<()> {
+        let known = &self.state.consumers;
+        let unknown: Vec<Uuid> =
+            holds.iter().filter(|uuid| !known.contains_key(*uuid)).copied().collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let exist = sqlx::query_scalar!(
+            r#"select exists(select from consumers where uuid = any($1)) as "exist!""#,
+            &unknown
+        )
+        .fetch_one(&mut *tx.conn)
+        .await?;
+        if exist {
+            return Err(Error::Again("an instance got a reservation meanwhile".to_owned()));
+        }
+        self.state
+            .consumers
+            .extend(unknown.into_iter().map(|uuid| (uuid, ConsumerState::default())));
+        Ok(())
+    }
+
+    /// Whether the provider is locked.
+    pub(super) fn has(&self, provider: ProviderId) -> bool {
+        self.state.providers.values().any(|it| it.id == provider)
+    }
+}
+
+/// Inserts the consumers that do not exist, and returns them with those among them that plans expect as
+/// instances. A transaction that inserts the same consumer at the same time waits here.
+async fn insert_consumers(
+    conn: &mut PgConnection,
+    claiming: &BTreeMap<Uuid, Owner>,
+) -> Result<(BTreeMap<Uuid, ConsumerRow>, Vec<Uuid>)> {
+    if claiming.is_empty() {
+        return Ok(Default::default());
+    }
+    let uuids: Vec<Uuid> = claiming.keys().copied().collect();
+    let projects: Vec<i64> = claiming.values().map(|owner| owner.project).collect();
+    let users: Vec<i64> = claiming.values().map(|owner| owner.user).collect();
+    let types: Vec<Option<i64>> = claiming.values().map(|owner| owner.consumer_type).collect();
+    let rows = sqlx::query!(
+        r#"insert into consumers (uuid, project_id, user_id, consumer_type_id, generation)
+           select *, $5::bigint from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
+           on conflict (uuid) do nothing
+           returning uuid, id,
+                     exists(select from placements where ticket = consumers.uuid) as "expected!""#,
+        &uuids,
+        &projects,
+        &users,
+        &types as &[Option<i64>],
+        GENERATION_INSERTED
+    )
+    .fetch_all(conn)
+    .await?;
+    let expected = rows.iter().filter(|row| row.expected).map(|row| row.uuid).collect();
+    let inserted = rows
+        .into_iter()
+        .map(|row| {
+            let inserted = claiming.get(&row.uuid).map(|owner| Consumer {
+                owner: *owner,
+                generation: GENERATION_INSERTED,
+                holds: BTreeMap::new(),
+            });
+            (row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted })
+        })
+        .collect();
+    Ok((inserted, expected))
+}
+
+/// Locks the consumers that existed before, and returns the state of all. The holds that plans keep for
+/// them, or for the newly inserted `expected` ones, are locked as well if the consumers claim something:
+/// they are about to take these over. An inserted consumer is locked already.
+async fn lock_consumers(
+    conn: &mut PgConnection,
+    needs: &Needs<'_>,
+    expected: Vec<Uuid>,
+    rows: &mut BTreeMap<Uuid, ConsumerRow>,
+) -> Result<BTreeMap<Uuid, ConsumerState>> {
+    let mut consumers: BTreeMap<Uuid, ConsumerState> =
+        needs.consumers.iter().map(|uuid| (*uuid, ConsumerState::default())).collect();
+    let is_old = |uuid: &&Uuid| !rows.contains_key(*uuid);
+    let uuids: Vec<Uuid> = needs.consumers.iter().filter(is_old).copied().collect();
+    let mut arriving = expected;
+    arriving.extend(needs.arriving.iter().filter(is_old));
+    if uuids.is_empty() && arriving.is_empty() {
+        return Ok(consumers);
+    }
+    let locked = sqlx::query!(
+        "select id, uuid, generation, project_id, user_id, consumer_type_id from consumers
+         where uuid = any($1::uuid[] || array(select id from placements where ticket = any($2)))
+         order by uuid for update",
+        &uuids,
+        &arriving
+    )
+    .fetch_all(conn)
+    .await?;
+    for row in locked {
+        rows.insert(row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted: None });
+        let consumer = Consumer {
+            owner: Owner {
+                project: row.project_id,
+                user: row.user_id,
+                consumer_type: row.consumer_type_id,
+            },
+            generation: row.generation,
+            holds: BTreeMap::new(),
+        };
+        let consumer = ConsumerState { before: Some(consumer.clone()), now: Some(consumer) };
+        consumers.insert(row.uuid, consumer);
+    }
+    Ok(consumers)
+}
+
+/// Reads the allocations of the consumers, and returns their providers.
+async fn read_held(
+    conn: &mut PgConnection,
+    consumers: &mut BTreeMap<Uuid, ConsumerState>,
+    rows: &BTreeMap<Uuid, ConsumerRow>,
+) -> Result<BTreeSet<i64>> {
+    let uuid_of: HashMap<i64, Uuid> = rows
+        .iter()
+        .filter(|(_, row)| row.inserted.is_none())
+        .map(|(uuid, row)| (row.id.0, *uuid))
+        .collect();
+    let mut providers = BTreeSet::new();
+    if uuid_of.is_empty() {
+        return Ok(providers);
+    }
+    let ids: Vec<i64> = uuid_of.keys().copied().collect();
+    let held = sqlx::query!(
+        "select consumer_id, provider_id, class_id, used from allocations
+         where consumer_id = any($1)",
+        &ids
+    )
+    .fetch_all(conn)
+    .await?;
+    for row in held {
+        providers.insert(row.provider_id);
+        let consumer = uuid_of.get(&row.consumer_id).and_then(|uuid| consumers.get_mut(uuid));
+        let Some(ConsumerState { before: Some(before), now: Some(now) }) = consumer else {
+            continue;
+        };
+        let place = (ProviderId(row.provider_id), ClassId(row.class_id));
+        before.holds.insert(place, row.used);
+        now.holds.insert(place, row.used);
+    }
+    Ok(providers)
+}
+
+/// Locks the providers that are named or that the consumers use, and the roots of all exclusive units of the
+/// consumers' groups: when a unit is abandoned, the generations of its hosts move.
+async fn lock_providers(
+    conn: &mut PgConnection,
+    needs: &Needs<'_>,
+    held: &BTreeSet<i64>,
+    consumers: &[Uuid],
+) -> Result<HashMap<Uuid, LockedProvider>> {
+    let uuids: Vec<Uuid> = needs.providers.iter().copied().collect();
+    let ids: Vec<i64> = held.iter().copied().collect();
+    let groups: Vec<Uuid> = needs.groups.iter().copied().collect();
+    let rows = sqlx::query!(
+        "select id, uuid, generation from providers
+         where uuid = any($1) or id = any($2::bigint[] || array(
+             select root_id from exclusive_units where group_id = any($3)
+             union all
+             select e.root_id from placements p
+             join placement_groups g on g.placement_id = p.id
+             join exclusive_units e on e.group_id = g.group_id
+             where p.consumer = any($4) and exists (select from exclusive_units)
+             union all
+             select e.root_id from placement_groups g
+             join exclusive_units e on e.group_id = g.group_id
+             where g.placement_id = any($4) and exists (select from exclusive_units)
+             union all
+             select e.root_id from exclusive_tenants t
+             join exclusive_units e on e.group_id = t.group_id
+             where t.consumer = any($4)))
+         order by id for no key update",
+        &uuids,
+        &ids,
+        &groups,
+        consumers
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            (row.uuid, LockedProvider { id: ProviderId(row.id), generation: row.generation })
+        })
+        .collect())
+}
+
+/// Reads the inventories of the providers with the names of their classes, and how the planner is involved:
+/// in the same statement, because it begins after everything is locked.
+async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> Result<PlannerRole> {
+    let ids: Vec<i64> = state.providers.values().map(|provider| provider.id.0).collect();
+    let consumers: Vec<Uuid> = state.consumers.keys().copied().collect();
+    let rows = sqlx::query!(
+        r#"select provider_id, class_id, name, total, reserved, min_unit, max_unit, step_size,
+                  allocation_ratio, used,
+                  (select exists(select from placements where consumer = any($2)))
+                  or (select exists(select from placements where ticket = any($2)))
+                  or (select exists(select from exclusive_tenants where consumer = any($2)))
+                      as "has_placements!",
+                  (select exists(select from exclusive_units)) as "has_exclusive_units!"
+           from inventories join resource_classes on id = class_id where provider_id = any($1)"#,
+        &ids,
+        &consumers
+    )
+    .fetch_all(conn)
+    .await?;
+    let mut planner_role = PlannerRole::default();
+    for row in rows {
+        planner_role = PlannerRole {
+            has_placements: row.has_placements,
+            has_exclusive_units: row.has_exclusive_units,
+        };
+        state.classes.entry(row.name).or_insert(ClassId(row.class_id));
+        let terms = Inventory {
+            total: row.total,
+            reserved: row.reserved,
+            min_unit: row.min_unit,
+            max_unit: row.max_unit,
+            step_size: row.step_size,
+            allocation_ratio: row.allocation_ratio,
+        };
+        let place = (ProviderId(row.provider_id), ClassId(row.class_id));
+        state
+            .inventories
+            .insert(place, InventoryUsage { terms, used_before: row.used, used: row.used });
+    }
+    Ok(planner_role)
+}
+
+/// Adds the classes that are named but that no locked provider has inventory of.
+async fn read_classes(
+    conn: &mut PgConnection,
+    needs: &Needs<'_>,
+    classes: &mut HashMap<String, ClassId>,
+) -> Result<()> {
+    let names: Vec<&str> =
+        needs.classes.iter().filter(|name| !classes.contains_key(**name)).copied().collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    classes.extend(resource_classes::ids(conn, &names).await?);
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! Which server is the primary, and all connections to it.
+//!
+//! Every new connection is asked which server it leads to. A task probes all hosts of the URL every second,
+//! each over a new connection, because a proxy may lead new connections to another server than old ones. The
+//! primary with the newest timeline wins. The [`Term`] of the previous one ends at once, whether that server
+//! is alive or not, and with it all requests on its connections.
+//!
+//! Example: host A is the primary at timeline 3 and freezes. The standby B is promoted, and its timeline is
+//! 4. The next probe finds B, ends the term of A, and begins one of B: reads that wait for A are asked again
+//! on B, and writes that wait for A are answered 503, because A may have committed them. When A wakes up, its
+//! timeline 3 is older than 4, and no connection to it is accepted.
+
+mod identity;
+mod lease;
+mod probe;
+mod term;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use sqlx::PgConnection;
+use sqlx::postgres::PgConnectOptions;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument as _;
+
+use super::error::{Error, Result};
+use super::{StoreOptions, recording};
+use crate::observe::spans::span;
+use identity::Identity;
+pub use probe::find;
+pub(super) use term::{ACQUIRE_MAX, Term};
+
+/// How long a read waits for its answer, even if the server does not respond.
+pub(super) const READ_MAX: Duration = Duration::from_millis(2500);
+/// How long connecting may take, including the search for the primary.
+const CONNECT_MAX: Duration = Duration::from_secs(2);
+/// How often a read is asked before it is answered 503.
+const READS_MAX: u32 = 3;
+
+/// Access to the primary. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Primary(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: StoreOptions,
+    state: watch::Sender<State>,
+    /// Asks for a probe of all hosts at once.
+    probe_now: Notify,
+    /// How many probes have ended.
+    probes: watch::Sender<u64>,
+}
+
+/// What is known of the primary.
+#[derive(Debug, Default)]
+struct State {
+    /// The newest primary that has been seen.
+    newest: Option<Identity>,
+    /// The present term.
+    term: Option<Arc<Term>>,
+}
+
+impl Primary {
+    /// Looks at the hosts for the first time, and begins to watch them.
+    pub(super) async fn start(options: StoreOptions) -> Result<Self> {
+        let primary = Self(Arc::new(Inner::new(options)));
+        probe::probe(&primary.0, &mut probe::MissedProbes::default()).await?;
+        tokio::spawn(probe::watch(Arc::downgrade(&primary.0)));
+        Ok(primary)
+    }
+
+    /// Without any host.
+    #[cfg(test)]
+    pub(super) fn unknown() -> Self {
+        let options = StoreOptions::at(PgConnectOptions::new_without_pgpass(), 1);
+        Self(Arc::new(Inner::new(StoreOptions { hosts: Vec::new(), ..options })))
+    }
+
+    /// The options of the store.
+    pub(super) fn options(&self) -> &StoreOptions {
+        &self.0.options
+    }
+
+    /// The present term.
+    ///
+    /// # Errors
+    /// No primary is known.
+    pub(super) fn term(&self) -> Result<Arc<Term>> {
+        let term = self.0.state.borrow().term.clone();
+        term.ok_or_else(|| Error::Unavailable("no primary can be reached".to_owned()))
+    }
+
+    /// Whether the primary takes no writes of new sessions.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.term().is_ok_and(|term| term.identity.is_read_only)
+    }
+
+    /// Makes a new connection to the primary, with settings of the caller.
+    ///
+    /// # Errors
+    /// No primary can be reached.
+    pub(super) async fn connect(
+        &self,
+        settings: impl Fn(PgConnectOptions) -> PgConnectOptions,
+    ) -> Result<(PgConnection, Arc<Term>)> {
+        let connected = timeout(CONNECT_MAX, async {
+            let mut before: Option<Arc<Term>> = None;
+            loop {
+                let term = self.term()?;
+                let error = match term.during(term.connect(&settings)).await {
+                    Ok(conn) => return Ok((conn, term)),
+                    Err(error) => error,
+                };
+                if before.is_some_and(|before| Arc::ptr_eq(&before, &term)) {
+                    return Err(error.settled());
+                }
+                // It may have been replaced.
+                before = Some(term);
+                self.probe_all_hosts().await;
+            }
+        });
+        let late = || Error::Unavailable(format!("no connection within {CONNECT_MAX:?}"));
+        connected.await.unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Has all hosts probed, and waits until they have been.
+    async fn probe_all_hosts(&self) {
+        let mut probes = self.0.probes.subscribe();
+        self.0.probe_now.notify_one();
+        // The sender is in `self`.
+        drop(probes.changed().await);
+    }
+
+    /// Has all hosts probed soon.
+    pub(super) fn suspect(&self) {
+        self.0.probe_now.notify_one();
+    }
+
+    /// Asks something on a connection of the pool; again if the connection was dead, or led to a
+    /// server that is not the primary any more.
+    ///
+    /// # Errors
+    /// There is no answer in time.
+    pub(super) async fn read<T>(
+        &self,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T> {
+        self.read_until(Instant::now() + READ_MAX, ask)
+            .instrument(span!("read", db.system.name = "postgresql"))
+            .await
+    }
+
+    async fn read_until<T>(
+        &self,
+        deadline: Instant,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T> {
+        let mut asked = 1;
+        loop {
+            match timeout_at(deadline, self.try_read(&ask)).await {
+                Ok(Err(Error::Again(why))) if asked < READS_MAX => {
+                    tracing::debug!(asked, why, "asking again");
+                    asked += 1;
+                }
+                Ok(answer) => return answer.map_err(Error::settled),
+                Err(_) => {
+                    self.suspect();
+                    return Err(Error::Unavailable(format!("no answer within {READ_MAX:?}")));
+                }
+            }
+        }
+    }
+
+    async fn try_read<T>(
+        &self,
+        ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
+    ) -> Result<T> {
+        let term = self.term()?;
+        let answer = term.during(async {
+            let began = Instant::now();
+            let acquired = term.pool().acquire().instrument(span!("connection"));
+            let mut conn = acquired.await?;
+            recording::pool_wait(began.elapsed());
+            Ok(ask(&mut conn).await?)
+        });
+        let answer = answer.await.inspect_err(|_| self.suspect())?;
+        term.confirm(self.0.options.lease).await?;
+        Ok(answer)
+    }
+
+    /// Waits until what was read in a term is known to be current, as long as a read may wait.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) async fn confirm(&self, term: &Term) -> Result<()> {
+        let late = || Error::Unavailable("the primary has not confirmed its lease".to_owned());
+        let confirmed = timeout(READ_MAX, term.confirm(self.0.options.lease)).await;
+        confirmed.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
+    }
+}
+
+impl Inner {
+    fn new(options: StoreOptions) -> Self {
+        let (state, probes) = (watch::Sender::new(State::default()), watch::Sender::new(0));
+        Self { options, state, probe_now: Notify::new(), probes }
+    }
+
+    /// Makes a server the primary and ends the term of the previous one, unless the server is known not to be
+    /// the primary.
+    ///
+    /// # Errors
+    /// It has been deposed, or is of another cluster and the one known can still be reached.
+    fn admit(&self, found: Identity, host: usize, alone: bool) -> Result<Arc<Term>> {
+        let mut admitted = Ok(());
+        self.state.send_if_modified(|state| {
+            let is_present = |it: &Arc<Term>| it.identity == found && it.host == host;
+            if state.term.as_ref().is_some_and(is_present) {
+                return false;
+            }
+            admitted = state.newest.map_or(Ok(()), |newest| found.may_follow(newest, alone));
+            let options = self.options.hosts.get(host).filter(|_| admitted.is_ok());
+            options.is_some_and(|options| {
+                self.begin(state, found, host, options);
+                true
+            })
+        });
+        admitted?;
+        let term = self.state.borrow().term.clone();
+        term.ok_or_else(|| Error::bug(format!("{found} has not become the primary")))
+    }
+
+    fn begin(&self, state: &mut State, found: Identity, host: usize, options: &PgConnectOptions) {
+        let server = format!("{}:{}", options.get_host(), options.get_port());
+        if let Some(newest) = state.newest.replace(found) {
+            tracing::warn!(%server, "the primary is {found}; before, it was {newest}");
+        } else {
+            tracing::info!(%server, "the primary is {found}");
+        }
+        let term = Arc::new(Term::begin(found, host, options.clone(), self.options.connections));
+        if let Some(lease) = self.options.lease {
+            tokio::spawn(lease::keep(Arc::clone(&term), lease));
+        }
+        if let Some(before) = state.term.replace(term) {
+            before.end();
+        }
+    }
+
+    /// Ends the term, if it is still this one.
+    fn lose(&self, lost: &Arc<Term>, why: &str) {
+        self.state.send_if_modified(|state| {
+            let is_lost = state.term.as_ref().is_some_and(|term| Arc::ptr_eq(term, lost));
+            if is_lost {
+                tracing::warn!("{} is not the primary any more: {why}", lost.identity);
+                state.term = None;
+                lost.end();
+            }
+            is_lost
+        });
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Tasks end with the store.
+        if let Some(term) = &self.state.borrow().term {
+            term.finish();
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The schema: applies migrations, and says why a database cannot be used.
+
+pub mod privileges;
+mod replacing;
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::{Connection, PgConnection};
+
+pub use self::replacing::{check_script, drop_script};
+use super::error::{self, Error, Result};
+use super::standard;
+use crate::observe::spans::milliseconds;
+
+static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
+
+/// What a schema consists of: a query for it, and its answer for one that is current. `tools/sqlx`
+/// writes the answer.
+const OBJECTS: &str = include_str!("objects.sql");
+const EXPECTED: &str = include_str!("objects.txt");
+
+/// Objects that are named one by one at the most.
+const NAMED_MAX: usize = 10;
+
+/// A table that only Berth has; and one that only openstack-placement has.
+const OURS: &str = "change_log_horizon";
+const REFERENCE: &str = "resource_providers";
+/// What a role lacks that cannot read which migrations have been applied.
+const MIGRATIONS_UNREADABLE: &str = "select on _sqlx_migrations";
+/// The table that says which programs a schema serves.
+const COMPATIBILITY: &str = "table schema_compatibility";
+/// Where programs built on `SQLAlchemy` note their migrations.
+const ALEMBIC: &str = "alembic_version";
+
+/// The state of a database's schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Its schema is the one this program knows.
+    Current,
+    /// A newer program has applied these versions, and the schema serves this program as well.
+    Newer(Vec<i64>),
+    /// These versions have not been applied; all of them: there is nothing of Berth's in it.
+    Behind(Vec<i64>),
+    /// The database has versions this program does not know: a newer one has migrated it.
+    Ahead(Vec<i64>),
+    /// By its versions it is current, but these objects are missing.
+    Incomplete(Vec<String>),
+    /// These versions were made of other text than this program has.
+    Altered(Vec<i64>),
+    /// It is openstack-placement's.
+    Reference,
+    /// It is another program's; what shows that.
+    Foreign(String),
+    /// Its encoding is this one, and not UTF-8.
+    Encoding(String),
+    /// The role lacks privileges.
+    Forbidden {
+        /// The role of the connection.
+        role: String,
+        /// What it lacks, such as `insert on allocations`.
+        missing: Vec<String>,
+    },
+}
+
+impl Status {
+    /// What keeps `berth serve` from using the database, and what to do about it; none if nothing
+    /// does.
+    pub fn hindrance(&self) -> Option<String> {
+        Some(match self {
+            Self::Current | Self::Newer(_) => return None,
+            Self::Behind(versions) => format!(
+                "the schema is behind this program; missing: {versions:?}; run `berth db migrate` \
+                 with the same --database-url"
+            ),
+            Self::Ahead(versions) => format!(
+                "the schema is ahead of this program; unknown: {versions:?}; run the version of \
+                 berth that migrated it, or a newer one"
+            ),
+            Self::Incomplete(missing) => format!(
+                "the schema is incomplete: there is no {}; \
+                 restore the database from a backup, and the whole of it",
+                named(missing)
+            ),
+            Self::Altered(versions) => format!(
+                "the migrations {versions:?} were applied from other text than this program has: \
+                 by a build of berth that was never released; use that build, or restore a backup"
+            ),
+            Self::Reference => format!(
+                "this is the database of openstack-placement (it has the table {REFERENCE}). Berth \
+                 has changed nothing in it, and cannot use its tables; create a database for Berth \
+                 alone and name it in --database-url, and copy the data with `berth import \
+                 --from-database`"
+            ),
+            Self::Foreign(why) => format!(
+                "this is a database of another program: {why}; create a database for Berth alone \
+                 and name it in --database-url"
+            ),
+            Self::Encoding(encoding) => format!(
+                "the database keeps texts in {encoding}, and Berth needs UTF-8; create another one \
+                 with `createdb -E UTF8 -T template0 NAME` and name it in --database-url"
+            ),
+            Self::Forbidden { role, missing } => format!(
+                "the role {role} lacks privileges: {}; run the output of `berth db grants --role \
+                 {role}` as the owner of Berth's tables",
+                named(missing)
+            ),
+        })
+    }
+}
+
+/// A migration that has been applied.
+#[derive(sqlx::FromRow)]
+struct Applied {
+    version: i64,
+    description: String,
+    checksum: Vec<u8>,
+}
+
+/// The state of the schema of a database.
+///
+/// # Errors
+/// It cannot be asked.
+pub async fn status(conn: &mut PgConnection) -> Result<Status> {
+    let encoding: String = sqlx::query_scalar("show server_encoding").fetch_one(&mut *conn).await?;
+    if encoding != "UTF8" {
+        return Ok(Status::Encoding(encoding));
+    }
+    let missing = privileges::missing(conn).await?;
+    if missing.iter().any(|it| it == MIGRATIONS_UNREADABLE) {
+        return forbidden(conn, missing).await;
+    }
+    let mut applied = applied(conn).await?;
+    if applied.is_empty() {
+        if let Some(schema) = privileges::closed_schema(conn).await? {
+            return forbidden(conn, vec![format!("usage on the schema {schema}")]).await;
+        }
+        let found = objects(conn).await?;
+        // Somebody else may have begun to migrate it meanwhile.
+        applied = self::applied(conn).await?;
+        if applied.is_empty() {
+            return Ok(unmigrated(&found));
+        }
+    }
+    // Read after the versions: what is being migrated has then what they say, or more.
+    let found = objects(conn).await?;
+    let mut status = migrated(&applied, &found);
+    if let Status::Ahead(unknown) = &status
+        && serves(conn, &found).await?
+    {
+        status = complete(Status::Newer(unknown.clone()), &found);
+    }
+    if matches!(status, Status::Current | Status::Newer(_)) && !missing.is_empty() {
+        return forbidden(conn, missing).await;
+    }
+    Ok(status)
+}
+
+/// Whether a newer schema says that it serves this program.
+async fn serves(conn: &mut PgConnection, found: &BTreeSet<String>) -> Result<bool> {
+    if !found.contains(COMPATIBILITY) {
+        return Ok(false);
+    }
+    let oldest: Option<i64> = sqlx::query_scalar("select oldest_program from schema_compatibility")
+        .fetch_optional(conn)
+        .await?;
+    let newest_known = MIGRATOR.iter().map(|migration| migration.version).max();
+    Ok(oldest.is_some() && oldest <= newest_known)
+}
+
+async fn forbidden(conn: &mut PgConnection, missing: Vec<String>) -> Result<Status> {
+    Ok(Status::Forbidden { role: privileges::role(conn).await?, missing })
+}
+
+/// The migrations that the database has. An attempt that failed may have left the table without a row.
+async fn applied(conn: &mut PgConnection) -> Result<Vec<Applied>> {
+    let is_there: bool = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
+        .fetch_one(&mut *conn)
+        .await?;
+    if !is_there {
+        return Ok(Vec::new());
+    }
+    let applied = sqlx::query_as(
+        "select version, description, checksum from _sqlx_migrations where success
+         order by version",
+    );
+    Ok(applied.fetch_all(conn).await?)
+}
+
+async fn objects(conn: &mut PgConnection) -> Result<BTreeSet<String>> {
+    Ok(sqlx::query_scalar(OBJECTS).fetch_all(conn).await?.into_iter().collect())
+}
+
+/// What a database is in which no migrations are noted.
+fn unmigrated(found: &BTreeSet<String>) -> Status {
+    let has = |table: &str| found.contains(&format!("table {table}"));
+    if has(REFERENCE) {
+        return Status::Reference;
+    }
+    if has(OURS) {
+        return Status::Incomplete(vec!["table _sqlx_migrations".to_owned()]);
+    }
+    let in_the_way = |object: &&str| object.starts_with("table ") && found.contains(*object);
+    let in_the_way: Vec<String> = EXPECTED.lines().filter(in_the_way).map(str::to_owned).collect();
+    if has(ALEMBIC) {
+        Status::Foreign(format!("it has the table {ALEMBIC}"))
+    } else if !in_the_way.is_empty() {
+        Status::Foreign(format!("it has the {} already", named(&in_the_way)))
+    } else {
+        Status::Behind(MIGRATOR.iter().map(|migration| migration.version).collect())
+    }
+}
+
+/// What a database is in which these migrations are noted.
+fn migrated(applied: &[Applied], found: &BTreeSet<String>) -> Status {
+    let versions: BTreeSet<i64> = applied.iter().map(|it| it.version).collect();
+    let known: BTreeSet<i64> = MIGRATOR.iter().map(|migration| migration.version).collect();
+    let mut altered = Vec::new();
+    for ours in MIGRATOR.iter() {
+        let Some(theirs) = applied.iter().find(|it| it.version == ours.version) else { continue };
+        if theirs.description != ours.description {
+            return Status::Foreign(format!(
+                "its migration {} is called {:?}, and Berth's {:?}",
+                ours.version, theirs.description, ours.description
+            ));
+        }
+        if theirs.checksum != *ours.checksum {
+            altered.push(ours.version);
+        }
+    }
+    let ahead: Vec<i64> = versions.difference(&known).copied().collect();
+    let behind: Vec<i64> = known.difference(&versions).copied().collect();
+    if let (Some(theirs), true) = (ahead.first(), versions.is_disjoint(&known)) {
+        return Status::Foreign(format!("its first migration is {theirs}"));
+    }
+    if !altered.is_empty() {
+        Status::Altered(altered)
+    } else if !ahead.is_empty() {
+        Status::Ahead(ahead)
+    } else if !behind.is_empty() {
+        Status::Behind(behind)
+    } else {
+        complete(Status::Current, found)
+    }
+}
+
+/// The status, unless something is missing that this program needs.
+fn complete(status: Status, found: &BTreeSet<String>) -> Status {
+    match missing(found) {
+        missing if missing.is_empty() => status,
+        missing => Status::Incomplete(missing),
+    }
+}
+
+/// What a current schema has and this one has not. Of a table that is missing, nothing more is said.
+fn missing(found: &BTreeSet<String>) -> Vec<String> {
+    let is_missing = |object: &&str| !found.contains(*object);
+    let of_a_missing_table = |object: &str| {
+        let table = object.rsplit_once(" of ").map(|(_, table)| format!("table {table}"));
+        table.is_some_and(|table| !found.contains(&table))
+    };
+    let missing = EXPECTED.lines().filter(is_missing);
+    missing.filter(|object| !of_a_missing_table(object)).map(str::to_owned).collect()
+}
+
+/// The first of these, and how many more there are.
+fn named(objects: &[String]) -> String {
+    let (first, more) = objects.split_at(objects.len().min(NAMED_MAX));
+    let named = first.join(", ");
+    if more.is_empty() { named } else { format!("{named} and {} more", more.len()) }
+}
+
+/// Whether these are all migrations: the database has nothing of Berth's.
+pub fn is_all(versions: &[i64]) -> bool {
+    MIGRATOR.iter().map(|migration| migration.version).eq(versions.iter().copied())
+}
+
+/// Applies what is missing, each migration in a transaction, and adds standard names that the
+/// lists of this version have. Several at once take turns.
+///
+/// # Errors
+/// The database cannot be asked, or is none to be migrated; then nothing is changed.
+pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
+    let status = status(conn).await?;
+    if !matches!(status, Status::Behind(_))
+        && let Some(why) = status.hindrance()
+    {
+        return Err(Error::bug(why));
+    }
+    if let Status::Behind(versions) = status {
+        // Before each migration, sqlx makes sure of its table, and PostgreSQL notes that it is there.
+        sqlx::query("set client_min_messages = warning").execute(&mut *conn).await?;
+        for migration in MIGRATOR.iter().filter(|it| versions.contains(&it.version)) {
+            let (version, began) = (migration.version, Instant::now());
+            MIGRATOR.run_to(version, &mut *conn).await.map_err(failed)?;
+            let took_ms = milliseconds(began.elapsed());
+            tracing::info!(version, took_ms, "applied: {}", migration.description);
+        }
+    }
+    sqlx::query("reset client_min_messages").execute(&mut *conn).await?;
+    let mut transaction = conn.begin().await?;
+    standard::sync(&mut transaction).await?;
+    transaction.commit().await?;
+    Ok(())
+}
+
+/// Why a migration failed. sqlx's own text would end with a line of PostgreSQL's source.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds describe themselves")]
+fn failed(why: MigrateError) -> Error {
+    match why {
+        MigrateError::ExecuteMigration(why, version) => {
+            Error::bug(format!("migration {version}: {}", error::described(&why)))
+        }
+        MigrateError::Execute(why) => why.into(),
+        other => Error::bug(other.to_string()),
+    }
+}
