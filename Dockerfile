@@ -30,7 +30,7 @@ COPY .cargo .cargo
 RUN mkdir src \
  && echo 'fn main() {}' >src/main.rs \
  && touch src/lib.rs \
- && cargo build --profile dist --locked --bin berth
+ && cargo build --release --locked --bin berth
 COPY build.rs ./
 COPY .sqlx .sqlx
 COPY migrations migrations
@@ -40,8 +40,8 @@ ARG BERTH_BUILD_COMMIT
 ARG SOURCE_DATE_EPOCH
 # cargo compiles what is newer than what it has compiled before.
 RUN touch src/main.rs src/lib.rs build.rs \
- && cargo build --profile dist --locked --bin berth \
- && mv target/dist/berth /berth \
+ && cargo build --release --locked --bin berth \
+ && mv target/release/berth /berth \
  && rm -rf target
 
 FROM ${SLIM_IMAGE} AS berth-slim

@@ -29,9 +29,9 @@ help:
 
 # ARGS are handed to `berth serve`.
 run: install-run
-	@[ -e target/release/berth ] || echo "Building Berth: about 6 minutes of CPU time the first time. Later builds compile only what changed."
-	cargo build --release --locked
-	@tools/next-steps $$$$ $(ARGS) & exec target/release/berth serve $(ARGS)
+	@[ -e target/quick/berth ] || echo "Building Berth: about 6 minutes of CPU time the first time. Later builds compile only what changed."
+	cargo build --profile quick --locked
+	@tools/next-steps $$$$ $(ARGS) & exec target/quick/berth serve $(ARGS)
 
 # ARGS: the URL, if it is another one.
 demo:
@@ -74,16 +74,16 @@ deny: install-run
 
 bench: install-test
 	@tools/install wrk
-	cargo build --profile dist --locked
+	cargo build --release --locked
 	cargo build --release --locked --manifest-path bench/load/Cargo.toml --target-dir target
 	bench/run $(ARGS)
 
 # ARGS are handed to criterion, such as ARGS="search".
 bench-core: install-run
-	cargo bench --locked --profile dist --bench speed -- $(ARGS)
+	cargo bench --locked --bench speed -- $(ARGS)
 
 bench-plans: install-test
-	cargo build --profile dist --locked
+	cargo build --release --locked
 	bench/plans/run $(ARGS)
 
 # A run that was ended goes on with the next round; `make differential ARGS="--seed 2"` makes other

@@ -26,7 +26,7 @@ def main() -> None:
     options.add_argument("--providers", type=int, default=100_000, help="each has three inventories")
     options.add_argument("--rounds", type=int, default=10, help="scrapes")
     options.add_argument("--sample", type=int, default=2000, help="providers that are read by the API")
-    options.add_argument("--berth", type=pathlib.Path, default=TARGET / "dist" / "berth", help="program to measure")
+    options.add_argument("--berth", type=pathlib.Path, default=TARGET / "release" / "berth", help="program to measure")
     chosen = options.parse_args()
     load = os.getloadavg()[0]
     with Cluster(under="/var/tmp") as cluster, serving(cluster, chosen) as (api, admin, pid):

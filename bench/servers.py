@@ -14,7 +14,7 @@ import clouds
 
 HERE = pathlib.Path(__file__).resolve().parent
 WORK = TARGET / "bench"
-BERTH = TARGET / "dist" / "berth"
+BERTH = TARGET / "release" / "berth"
 LOAD = TARGET / "release" / "berth-load"
 CORES = os.cpu_count() or 1
 THREADS = 10

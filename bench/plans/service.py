@@ -21,7 +21,7 @@ from instances import Instance
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
 from clouds import Cloud, statements  # noqa: E402
 
-PROGRAM = TARGET / "dist" / "berth"
+PROGRAM = TARGET / "release" / "berth"
 PROJECT = "3a17c0de000040008000000000000001"
 SETTINGS = {"shared_buffers": "256MB", "max_wal_size": "4GB"}
 

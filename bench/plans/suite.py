@@ -35,7 +35,7 @@ def main() -> None:
     if not names:
         sys.exit(f"no instance is called {chosen.only!r}")
     if not service.PROGRAM.is_file():
-        sys.exit(f"{service.PROGRAM} is missing: run `cargo build --profile dist --locked`")
+        sys.exit(f"{service.PROGRAM} is missing: run `cargo build --release --locked`")
     load = os.getloadavg()[0]
     if load > 0.5:
         print(f"The machine is busy already (load {load:.1f}): the figures will show it.", flush=True)

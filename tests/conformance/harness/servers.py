@@ -165,7 +165,7 @@ def find_berth() -> pathlib.Path:
     chosen = os.environ.get("BERTH_BIN")
     if chosen:
         return pathlib.Path(chosen).resolve()
-    built = [TARGET / profile / "berth" for profile in ("dist", "release", "debug")]
+    built = [TARGET / profile / "berth" for profile in ("release", "quick", "debug")]
     built = [program for program in built if program.is_file()]
     if not built:
         sys.exit(f"There is no berth to test in {TARGET}: run `cargo build` first, or set BERTH_BIN.")
