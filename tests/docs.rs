@@ -115,6 +115,21 @@ fn normal(path: &Path) -> PathBuf {
     found
 }
 
+/// Files and folders that the page about the architecture names exist.
+#[test]
+fn the_architecture_names_paths_that_exist() {
+    const PAGE: &str = "docs/architecture.md";
+    let path = Regex::new(r"`([a-z_/]+(?:\.rs|/))`").unwrap();
+    let page = read(PAGE);
+    let named: BTreeSet<&str> =
+        path.captures_iter(&page).map(|it| it.extract::<1>().1[0]).collect();
+    let exists =
+        |path: &&str| ["", "src", "tests"].iter().any(|it| root().join(it).join(path).exists());
+    let missing: Vec<&str> = named.iter().filter(|path| !exists(path)).copied().collect();
+    assert!(named.len() > 40, "{} paths", named.len());
+    assert!(missing.is_empty(), "{PAGE}: {missing:?}");
+}
+
 /// The rendered pictures show the text of their sources: `make pictures` was run after the last change.
 #[test]
 fn pictures_are_those_of_their_sources() {
