@@ -8,9 +8,10 @@ use berth::cli::doctor::checks::{self, Finding};
 use berth::cli::health::{self, Question, Reach};
 use berth::cli::{
     self, CheckOptions, Command, CompareOptions, ConfigCommand, DbCommand, FindingFormat,
-    HealOptions, HealthOptions, ImportOptions, Invocation, Origin, PolicyCommand,
-    ServerAuditOptions, ShadowOptions, Source, Stopped, WatchOptions, with_origins,
+    HealOptions, HealthOptions, ImportOptions, Invocation, PolicyCommand, ServerAuditOptions,
+    ShadowOptions, Stopped, WatchOptions,
 };
+use berth::config::sources::{Origin, Source, with_origins};
 use berth::config::{self, LogOptions};
 use berth::moving::config_import::{self, Overrides, Sources};
 use berth::observe::printable;
@@ -56,13 +57,15 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
     }
     match invocation.command {
         Command::Serve(config) => {
-            let telemetry = telemetry::start(&config.logs, Some(&config.traces));
+            // A wrong endpoint is reported with everything else that is wrong with the options.
+            let traces = config.traces.settings().ok().flatten();
+            let telemetry = telemetry::start(config.logs.settings(), traces);
             let telemetry = Arc::new(telemetry.map_err(Failure)?);
             // A URL that is wrong is reported with all else that is.
             if let Some(Ok(words)) = database {
                 tracing::info!("{words}");
             }
-            let served = wait_for(serve::serve(&config, &sources, &telemetry))?;
+            let served = wait_for(serve::serve(&config, &sources, cli::read_again, &telemetry))?;
             // Nobody reads standard error if the log could not be written: to say more would wait.
             if !telemetry.end() && served.is_err() {
                 return Ok(ExitCode::FAILURE);
@@ -71,7 +74,8 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Db(command) => {
-            let _logs = telemetry::start(&command.options().logs, None).map_err(Failure)?;
+            let _logs =
+                telemetry::start(command.options().logs.settings(), None).map_err(Failure)?;
             wait_for(db(&command))?
         }
         Command::Config(ConfigCommand::Check(options)) => check(&options, &sources),
@@ -153,7 +157,7 @@ fn examine(
     format: FindingFormat,
     checks: impl Future<Output = Vec<Finding>>,
 ) -> Result<ExitCode, Failure> {
-    let _logs = telemetry::start(logs, None).map_err(Failure)?;
+    let _logs = telemetry::start(logs.settings(), None).map_err(Failure)?;
     let (text, passes) = cli::findings(&wait_for(checks)?, format);
     out(&text);
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) })
@@ -164,7 +168,7 @@ fn print(
     logs: &LogOptions,
     work: impl Future<Output = Result<String, Failure>>,
 ) -> Result<ExitCode, Failure> {
-    let _logs = telemetry::start(logs, None).map_err(Failure)?;
+    let _logs = telemetry::start(logs.settings(), None).map_err(Failure)?;
     let text = wait_for(work)??;
     if !text.is_empty() {
         out(&text);
@@ -196,7 +200,7 @@ fn out(words: &str) {
 
 /// 1 is the answer that the services differ.
 fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
-    let _logs = telemetry::start(&options.logs, None).map_err(Failure)?;
+    let _logs = telemetry::start(options.logs.settings(), None).map_err(Failure)?;
     match wait_for(cli::compare(options))? {
         Ok((text, code)) => {
             out(&text);
@@ -210,7 +214,7 @@ fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
 }
 
 fn shadow(options: &ShadowOptions) -> Result<ExitCode, Failure> {
-    let telemetry = Arc::new(telemetry::start(&options.logs, None).map_err(Failure)?);
+    let telemetry = Arc::new(telemetry::start(options.logs.settings(), None).map_err(Failure)?);
     let summary = wait_for(cli::shadow(options, &telemetry))?;
     telemetry.end();
     out(&summary?);

@@ -2,7 +2,6 @@
 //! credentials. Everything that is wrong in them is reported at once, with where it stands.
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -12,9 +11,11 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
 use super::{Cli, Command};
+use crate::config::Config;
 use crate::config::database_url;
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
 use crate::config::nearest::{did_you_mean, wrong_value};
+use crate::config::sources::{Origin, Source};
 use crate::model::Bug;
 
 /// What the variables of Berth begin with.
@@ -56,62 +57,6 @@ impl Invocation {
     pub fn origin(&self, option: &str) -> Option<&Origin> {
         self.sources.iter().find(|source| source.option == option).map(|source| &source.origin)
     }
-}
-
-/// An option with its value and where it came from.
-#[derive(Debug)]
-pub struct Source {
-    /// The option, without the leading dashes.
-    pub option: String,
-    /// The value, a URL without its password, or `(set)` in the place of a secret.
-    pub value: String,
-    /// Where it came from.
-    pub origin: Origin,
-    /// A hash of the value, also of a secret, for as long as this process lives.
-    pub digest: u64,
-}
-
-/// Where the value of an option came from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A flag.
-    Flag,
-    /// The environment variable with this name.
-    Variable(String),
-    /// A line of the configuration file, counted from 1.
-    File(PathBuf, usize),
-    /// A credential of systemd.
-    Credential,
-    /// Nobody set it.
-    Default,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag => f.write_str("flag"),
-            Self::Variable(name) => write!(f, "environment variable {name}"),
-            Self::File(path, line) => write!(f, "{}, line {line}", path.display()),
-            Self::Credential => f.write_str("systemd credential"),
-            Self::Default => f.write_str("default"),
-        }
-    }
-}
-
-/// Adds to what is wrong where the options that it names were set.
-pub fn with_origins(mut why: String, sources: &[Source]) -> String {
-    let named = |option: &str| {
-        let flag = format!("--{option}");
-        let mut behind = why.match_indices(&flag).filter_map(|(at, _)| why.get(at + flag.len()..));
-        behind.any(|rest| !rest.starts_with(|next: char| next == '-' || next.is_alphanumeric()))
-    };
-    let is_set = |source: &&Source| !matches!(source.origin, Origin::Default | Origin::Flag);
-    let set: Vec<&Source> = sources.iter().filter(is_set).collect();
-    let named: Vec<&Source> = set.into_iter().filter(|source| named(&source.option)).collect();
-    for Source { option, origin, .. } in named {
-        why.extend(["\n  --", option, " is set by: ", &origin.to_string()]);
-    }
-    why
 }
 
 /// Parses the arguments, with the environment and with the file that `--config` or `BERTH_CONFIG`
@@ -165,6 +110,19 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
     let sources = sources(&command, &matches, settings.as_ref());
     let cli = Cli::from_arg_matches(&matches)?;
     Ok(Invocation { command: cli.command, sources })
+}
+
+/// Reads the options of this process, which is `berth serve`, again.
+///
+/// # Errors
+/// The message of [`parse`].
+pub fn read_again() -> Result<(Box<Config>, Vec<Source>), String> {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let Invocation { command, sources } = parse(&arguments).map_err(|error| error.to_string())?;
+    match command {
+        Command::Serve(config) => Ok((config, sources)),
+        _ => Err("the process is not a server".to_owned()),
+    }
 }
 
 fn is_about_the_command(kind: ErrorKind) -> bool {

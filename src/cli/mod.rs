@@ -42,7 +42,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use self::aggregate::{AggregateCommand, run as aggregate};
-pub use self::arguments::{Invocation, Origin, Source, parse, with_origins};
+pub use self::arguments::{Invocation, parse, read_again};
 pub use self::audit::{ServerAuditOptions, Stopped, run as audit};
 pub use self::candidates::{CandidatesOptions, run as candidates};
 pub use self::claim::{ClaimOptions, ReleaseOptions, claim, release};

@@ -16,6 +16,7 @@ pub mod nearest;
 mod planner;
 mod policy;
 mod refused;
+pub mod sources;
 mod traces;
 
 use std::path::PathBuf;
@@ -322,7 +323,7 @@ impl Config {
         wrong.extend(self.candidate_order().err());
         wrong.extend(self.front.check_flavors().err());
         wrong.extend(self.planner.check().err());
-        wrong.extend(self.traces.endpoint().err());
+        wrong.extend(self.traces.settings().err());
         match self.planner.endpoints() {
             Ok(planner) => {
                 wrong.extend(self.check_places(&planner));

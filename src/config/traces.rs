@@ -3,6 +3,8 @@
 use clap::Args;
 use reqwest::Url;
 
+use crate::observe::telemetry::TraceSettings;
+
 /// The path below the URL of a collector at which it takes spans.
 const SPANS: [&str; 2] = ["v1", "traces"];
 
@@ -32,24 +34,25 @@ pub struct TraceOptions {
 }
 
 impl TraceOptions {
-    /// The URL that spans are sent to; `None` without --otlp-endpoint.
+    /// The settings of the export; `None` without --otlp-endpoint.
     ///
     /// # Errors
-    /// The option is no URL of HTTP.
-    pub fn endpoint(&self) -> Result<Option<Url>, String> {
+    /// The endpoint is not an HTTP URL, or has credentials.
+    pub fn settings(&self) -> Result<Option<TraceSettings>, String> {
         let Some(text) = &self.otlp_endpoint else { return Ok(None) };
         let wrong = |why: &str| format!("--otlp-endpoint {text}: {why}");
-        let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("http or https is wanted"));
+        let mut endpoint = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(endpoint.scheme(), "http" | "https") {
+            return Err(wrong("the scheme must be http or https"));
         }
-        if !url.username().is_empty() || url.password().is_some() {
+        if !endpoint.username().is_empty() || endpoint.password().is_some() {
             return Err("--otlp-endpoint must not have credentials in it".to_owned());
         }
-        if let Ok(mut path) = url.path_segments_mut() {
+        if let Ok(mut path) = endpoint.path_segments_mut() {
             path.pop_if_empty().extend(SPANS);
         }
-        Ok(Some(url))
+        let service_name = self.otlp_service_name.clone();
+        Ok(Some(TraceSettings { endpoint, service_name, sample_ratio: self.otlp_sample_ratio }))
     }
 }
 
@@ -70,7 +73,7 @@ mod tests {
             otlp_service_name: "berth".to_owned(),
             otlp_sample_ratio: 1.0,
         };
-        options.endpoint().map(|url| url.unwrap().to_string())
+        options.settings().map(|settings| settings.unwrap().endpoint.to_string())
     }
 
     #[test]

@@ -17,8 +17,6 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::auth::policy::Caller;
-
 /// How many requests may wait for a turn at plans or searches.
 const WAITING_MAX: Waiting = Waiting { of_one: 1024, of_all: usize::MAX };
 
@@ -27,14 +25,6 @@ const WAITING_MAX: Waiting = Waiting { of_one: 1024, of_all: usize::MAX };
 pub struct Asker(u64);
 
 impl Asker {
-    /// The project that a caller asks for, or else the caller.
-    pub fn of(caller: &Caller) -> Self {
-        match &caller.project {
-            Some(project) => Self::named(project),
-            None => Self::named(caller.user.as_deref().unwrap_or_default()),
-        }
-    }
-
     /// The project with an id.
     pub fn named(project: &str) -> Self {
         Self::hashed(project)

@@ -4,7 +4,7 @@
 pub mod descriptors;
 pub mod embedded_postgres;
 pub mod opening;
-pub(crate) mod reload;
+pub mod reload;
 pub mod serve;
 pub mod stop;
 pub mod systemd;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::auth::policy::{Policy, Reload};
-use crate::cli::{self, Command, Invocation, Source};
 use crate::config::Config;
+use crate::config::sources::{Source, with_origins};
 use crate::observe::log_settings;
 use crate::server::serve;
 use crate::server::serve::{Failure, Parts};
@@ -24,11 +24,8 @@ const APPLIED: [&str; 3] = ["log", "log-format", "planner-flavors"];
 /// Reads policy files again when they have changed, and the configuration on SIGHUP. It listens for SIGHUP
 /// even if there is nothing to read again: the signal must not end the process. `store` is set once the
 /// store is open, and `started_with` has the options of the running process.
-pub(crate) async fn follow(
-    policy: Arc<Policy>,
-    store: Arc<OnceLock<Store>>,
-    started_with: Options,
-) {
+pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, reloading: Reloading) {
+    let Reloading { started_with, read_options } = reloading;
     let hangup = signal(SignalKind::hangup());
     let mut hangup =
         hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
@@ -40,7 +37,7 @@ pub(crate) async fn follow(
             false
         };
         if is_asked {
-            match tokio::task::spawn_blocking(read).await {
+            match tokio::task::spawn_blocking(move || read(read_options)).await {
                 Ok(Ok((config, now))) => {
                     apply(&config, store.get()).await;
                     report_others(&started_with, &now);
@@ -64,16 +61,25 @@ pub(crate) fn options(sources: &[Source]) -> Options {
     sources.iter().map(|source| (source.option.clone(), source.digest)).collect()
 }
 
-/// The configuration as arguments, environment and file say it now, if a server could be started with it.
+/// The options of a running server, and how they are read again.
+#[derive(Debug)]
+pub(crate) struct Reloading {
+    /// The options that the process was started with.
+    pub(crate) started_with: Options,
+    /// Reads the options as the command line, environment and file give them now.
+    pub(crate) read_options: ReadOptions,
+}
+
+/// Returns the options of `berth serve` and their origins, or everything that is wrong with them.
+pub type ReadOptions = fn() -> Result<(Box<Config>, Vec<Source>), String>;
+
+/// Reads the options again, and checks that a server could be started with them.
 ///
 /// # Errors
-/// All that is wrong with it.
-fn read() -> Result<(Box<Config>, Options), String> {
-    let arguments: Vec<_> = std::env::args_os().collect();
-    let parsed = cli::parse(&arguments).map_err(|error| error.to_string())?;
-    let Invocation { command, sources } = parsed;
-    let Command::Serve(config) = command else { return Err("this is no server".to_owned()) };
-    Parts::read(&config).map_err(|Failure(why)| cli::with_origins(why, &sources))?;
+/// Everything that is wrong with them.
+fn read(read_options: ReadOptions) -> Result<(Box<Config>, Options), String> {
+    let (config, sources) = read_options()?;
+    Parts::read(&config).map_err(|Failure(why)| with_origins(why, &sources))?;
     Ok((config, options(&sources)))
 }
 

@@ -83,7 +83,7 @@ async fn each_panic_is_counted_once_and_logged_with_its_request_and_so_is_a_brok
 /// answer in only in part. Tells the ids of these requests and the metrics.
 async fn serve(database: &PgConnectOptions) {
     let logs = LogOptions { log: "info".to_owned(), log_format: LogFormat::Json };
-    let telemetry = berth::observe::telemetry::start(&logs, None).unwrap();
+    let telemetry = berth::observe::telemetry::start(logs.settings(), None).unwrap();
     drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
     let watch = Watch::of(|| {

@@ -1,5 +1,7 @@
 //! The caller of a request, as plain data.
 
+use crate::fairness::turns::Asker;
+
 /// A caller, as authentication identified it: ids, not names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
@@ -35,6 +37,11 @@ pub enum Attribute<'c> {
 }
 
 impl Caller {
+    /// The project that takes turns at long work, or the user if there is no project.
+    pub fn asker(&self) -> Asker {
+        Asker::named(self.project.as_deref().or(self.user.as_deref()).unwrap_or_default())
+    }
+
     /// Whether the caller has a role; case does not matter.
     pub fn has_role(&self, role: &str) -> bool {
         self.roles.iter().any(|known| same_role(known, role))

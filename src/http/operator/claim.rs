@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::refused::rfc_3339;
 use super::{AskedBy, Problem, microversion, question};
-use crate::fairness::turns::Asker;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
@@ -50,7 +49,7 @@ pub(super) async fn explain(
     let consumer = query.once("consumer")?;
     let claims = claims_of(&body, consumer, asked, &app.options)?;
     let named = claims.first().map(|claim| claim.consumer).filter(|_| consumer.is_some());
-    let turn = question::turn(&app, Asker::of(&caller)).await?;
+    let turn = question::turn(&app, caller.asker()).await?;
     let checked = app.store.check_claims(&claims, holders).await?;
     let world = app.store.known_world();
     let write = move || {

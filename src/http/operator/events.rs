@@ -70,7 +70,7 @@ pub(super) async fn follow(
     };
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let since = since(&query, &headers)?;
-    let turns_of = Asker::of(&caller);
+    let turns_of = caller.asker();
     let seat = app.followers.turn_now(turns_of).ok_or_else(|| {
         let most = app.options.events.followers;
         Problem::not_now(format!(

@@ -7,7 +7,6 @@ use axum::http::{HeaderMap, Uri};
 
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem, microversion};
-use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
 use crate::http::api::text::shortened;
 use crate::http::app::App;
@@ -46,7 +45,7 @@ pub(super) async fn show(
         let found = explain(&world, &request, near_misses, budget(WORK_MAX));
         found.map(|explanation| Reply::json(&explained(&explanation)))
     };
-    question::answer(&app, Asker::of(&caller), work).await?.map_err(|error| match error {
+    question::answer(&app, caller.asker(), work).await?.map_err(|error| match error {
         Unexplained::Unknown(name) => Problem::from(unknown(name)),
         Unexplained::TooManyConditions(_) => Problem::bad_request(format!("{error}.")),
     })

@@ -11,7 +11,6 @@ use super::asked::{AllAsked, query_of, requests};
 use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem};
-use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::views::fit as view;
@@ -71,7 +70,7 @@ pub(super) async fn show(
     let own = [HOSTS, BY, DRAIN, WITHOUT, KEEP];
     let rest = own.iter().fold(query, |query, name| query.without(name));
     let (asked, world) = requests(&app, &headers, &rest).await?;
-    let turns_of = Asker::of(&caller);
+    let turns_of = caller.asker();
     let (names_max, by, keeping) = (terms.names_max, terms.by.clone(), terms.keeping);
     let absent = {
         let world = Arc::clone(&world);

@@ -9,7 +9,6 @@ use super::asked::{AllAsked, query_of, requests};
 use super::fit::{HOSTS, names_max, number, view_of};
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem};
-use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::views::fragmentation as view;
@@ -31,7 +30,7 @@ pub(super) async fn show(
     let names_max = names_max(&query)?;
     let (asked, world) = requests(&app, &headers, &query.without(HOSTS)).await?;
     let work = move || answer(&world, &asked, names_max).map(|answer| Reply::json(&answer));
-    let answer = question::answer(&app, Asker::of(&caller), work).await?;
+    let answer = question::answer(&app, caller.asker(), work).await?;
     answer.map_err(|name| Problem::from(unknown(name)))
 }
 

@@ -11,7 +11,6 @@ use serde_json::{Map, Value, json};
 use super::asked::{AllAsked, Asked, QUERY, query_of, requests};
 use super::question::{self, WORK_MAX};
 use super::{AskedBy, Problem};
-use crate::fairness::turns::Asker;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::views::moves as view;
@@ -71,7 +70,7 @@ pub(super) async fn show(
         return Err(Problem::bad_request("room can be made for one request at a time"));
     };
     let only = only.clone();
-    let turns_of = Asker::of(&caller);
+    let turns_of = caller.asker();
     let hosts = {
         let world = Arc::clone(&world);
         question::answer(&app, turns_of, move || hosts(&world, &asked)).await?

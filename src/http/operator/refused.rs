@@ -12,7 +12,6 @@ use time::format_description::well_known::Rfc3339;
 
 use super::asked::without_parameters;
 use super::{AskedBy, Problem, question};
-use crate::fairness::turns::Asker;
 use crate::http::api::extract::path_parts;
 use crate::http::api::query::pairs;
 use crate::http::api::refused::{Facts, Kind, Refused, RefusedRequests, Status};
@@ -48,7 +47,7 @@ pub(super) async fn list(
         let requests = filter.find(&refused).iter().map(|it| summary(it)).collect();
         Reply::json(&view::RefusedList { kept: kept(&status), requests })
     };
-    question::answer(&app, Asker::of(&caller), list).await
+    question::answer(&app, caller.asker(), list).await
 }
 
 /// `GET /-/v1/refused/{request_id}`: what is known of the requests with an id, which is theirs or that of
@@ -70,7 +69,7 @@ pub(super) async fn show(
         let requests = found.iter().map(|refused| details(refused)).collect();
         Reply::json(&view::RefusedFound { count, requests })
     };
-    question::answer(&app, Asker::of(&caller), list).await
+    question::answer(&app, caller.asker(), list).await
 }
 
 fn turned_off() -> Problem {

@@ -18,7 +18,6 @@ use super::problem::{Code, Problem};
 use super::query::{self, Grammar, Query};
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
-use crate::fairness::turns::Asker;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -105,7 +104,7 @@ pub(super) async fn list(
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
         return listed(&app, asked, &external_url, &world, &filter);
     }
-    let turn = app.search_turns.turn(Asker::of(&caller)).instrument(span!("queue")).await;
+    let turn = app.search_turns.turn(caller.asker()).instrument(span!("queue")).await;
     let turn = turn.map_err(|error| Problem::not_now(error.to_string()))?;
     work_in(turn, move || listed(&app, asked, &external_url, &world, &filter)).await?
 }

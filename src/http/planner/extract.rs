@@ -104,7 +104,7 @@ impl Tenant {
 
     /// Whose turns the request takes.
     pub(super) fn asker(&self) -> Asker {
-        Asker::of(&self.caller)
+        self.caller.asker()
     }
 
     /// Waits until the request is among those of its project that are planned at once.
@@ -216,7 +216,7 @@ impl FromRequest<Arc<App>> for JsonObject {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let asker = Asker::of(caller(request.extensions())?);
+        let asker = caller(request.extensions())?.asker();
         let _arriving = app.arriving.turn_now(asker).ok_or_else(Problem::too_many_bodies)?;
         let body = intake::read(request.into_body(), &app.options).await?;
         schema::read(&body).map(Self)

@@ -17,6 +17,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal};
 use std::panic;
 
+use reqwest::Url;
 use tracing::subscriber::set_global_default;
 use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -28,8 +29,7 @@ use self::in_force::FieldsInForce;
 use self::journal::EventFormat;
 use self::otlp::Traces;
 use self::writer::{LineWriter, LogThread};
-use crate::config::{LogFormat, LogOptions, TraceOptions};
-use crate::observe::log_settings;
+use crate::observe::log_settings::{self, LogFormat, LogSettings};
 use crate::observe::metrics;
 use crate::observe::spans;
 
@@ -62,13 +62,24 @@ impl Drop for Telemetry {
     }
 }
 
-/// Starts logging and, if they are given and name a collector, traces; once per process.
+/// Settings of the export of traces.
+#[derive(Clone, Debug)]
+pub struct TraceSettings {
+    /// URL of the collector, with the path that accepts spans.
+    pub endpoint: Url,
+    /// The attribute `service.name`.
+    pub service_name: String,
+    /// Share of requests whose traces are recorded, from 0 to 1.
+    pub sample_ratio: f64,
+}
+
+/// Starts logging and, with settings for it, the export of traces; once per process.
 ///
 /// # Errors
-/// The filter cannot be parsed, standard error is not open, traces cannot be sent as the options say, or
-/// logging has been started already.
-pub fn start(logs: &LogOptions, traces: Option<&TraceOptions>) -> Result<Telemetry, String> {
-    let filter = log_settings::start(logs.settings()).map_err(|error| format!("--log: {error}"))?;
+/// The filter cannot be parsed, standard error is not open, the export cannot be started, or logging
+/// has been started already.
+pub fn start(logs: LogSettings, traces: Option<TraceSettings>) -> Result<Telemetry, String> {
+    let filter = log_settings::start(logs).map_err(|error| format!("--log: {error}"))?;
     let cannot = |error: io::Error| format!("cannot log to standard error: {error}");
     let (writer, log) = writer::start(io::stderr()).map_err(cannot)?;
     let is_journal = journal::is_stderr();
@@ -84,7 +95,7 @@ pub fn start(logs: &LogOptions, traces: Option<&TraceOptions>) -> Result<Telemet
         .with_writer(PlainJson(writer.clone()));
     let lines = human.and_then(json).with_filter(LineFilter(filter));
     let mut layers = vec![lines.boxed()];
-    let traces = traces.map(otlp::start).transpose()?.flatten();
+    let traces = traces.map(otlp::start).transpose()?;
     let traces = traces.map(|(traces, tracer)| {
         layers.push(otlp::layer(tracer).with_filter(TraceFilter).boxed());
         spans::record();

@@ -29,7 +29,7 @@ use tracing_opentelemetry::OpenTelemetryLayer;
 use tracing_subscriber::Registry;
 use uuid::Uuid;
 
-use crate::config::TraceOptions;
+use super::TraceSettings;
 use crate::http_client::{self, ExchangeError};
 use crate::observe::version::VERSION;
 
@@ -67,13 +67,12 @@ impl Traces {
     }
 }
 
-/// Begins to record traces; `None` if no collector is named. A URL that is wrong is reported with all else
-/// that is wrong with the options.
+/// Starts the export of traces.
 ///
 /// # Errors
 /// There is no TLS.
-pub(super) fn start(options: &TraceOptions) -> Result<Option<(Traces, SdkTracer)>, String> {
-    let Ok(Some(url)) = options.endpoint() else { return Ok(None) };
+pub(super) fn start(settings: TraceSettings) -> Result<(Traces, SdkTracer), String> {
+    let url = settings.endpoint;
     let shown = url.to_string();
     let cannot = |why: &dyn std::fmt::Display| format!("--otlp-endpoint {shown}: {why}");
     let exporter = OtlpExporter::builder()
@@ -95,20 +94,20 @@ pub(super) fn start(options: &TraceOptions) -> Result<Option<(Traces, SdkTracer)
         .build();
     let queue = BatchSpanProcessor::new(exporter, batches);
     let resource = Resource::builder()
-        .with_service_name(options.otlp_service_name.clone())
+        .with_service_name(settings.service_name)
         .with_attributes([
             KeyValue::new("service.version", VERSION),
             KeyValue::new("service.instance.id", Uuid::new_v4().to_string()),
         ])
         .build();
-    let share = Sampler::TraceIdRatioBased(options.otlp_sample_ratio);
+    let share = Sampler::TraceIdRatioBased(settings.sample_ratio);
     let provider = SdkTracerProvider::builder()
         .with_span_processor(Bounded { queue, sending: Arc::clone(&sending) })
         .with_sampler(Sampler::ParentBased(Box::new(share)))
         .with_resource(resource)
         .build();
     let tracer = provider.tracer("berth");
-    Ok(Some((Traces { provider, sending }, tracer)))
+    Ok((Traces { provider, sending }, tracer))
 }
 
 /// The layer that makes spans of OpenTelemetry of those of this program.

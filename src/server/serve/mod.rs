@@ -13,7 +13,7 @@ use crate::audit::AuditLog;
 use crate::auth::keystone::Keystone;
 use crate::auth::policy;
 use crate::auth::policy::Policy;
-use crate::cli::Source;
+use crate::config::sources::Source;
 use crate::config::{Auth, Config, GenerationStrategy};
 use crate::http;
 use crate::http::Api;
@@ -32,7 +32,7 @@ use crate::observe::version;
 use crate::search::Strategy;
 use crate::server::descriptors;
 use crate::server::opening;
-use crate::server::reload;
+use crate::server::reload::{self, ReadOptions, Reloading};
 use crate::server::stop::{self, Stop};
 use crate::server::systemd::{self, Passed};
 use crate::store;
@@ -63,8 +63,8 @@ pub struct Parts {
     flavors: SetFlavors,
     /// The audit log, once it has been started.
     audit: Option<AuditLog>,
-    /// The options that the process was started with.
-    started_with: reload::Options,
+    /// How the options are read again on SIGHUP, once the server starts.
+    reloading: Option<Reloading>,
 }
 
 impl Parts {
@@ -94,7 +94,7 @@ impl Parts {
                 Some(flavors),
             ) if wrong.is_empty() => {
                 let tls = tls.map(Arc::new);
-                let (audit, started_with) = (None, reload::Options::default());
+                let (audit, reloading) = (None, None);
                 Ok(Self {
                     policy,
                     warnings,
@@ -104,7 +104,7 @@ impl Parts {
                     identity,
                     flavors,
                     audit,
-                    started_with,
+                    reloading,
                 })
             }
             _ => Err(Failure(wrong.join("\n"))),
@@ -135,13 +135,15 @@ pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
     Ok(SetFlavors(flavors.unwrap_or_default()))
 }
 
-/// Serves both APIs until told to stop. `sources`: what the options are compared with when they are read again.
+/// Serves both APIs until the process is told to stop. On SIGHUP, `read_options` reads the options
+/// again, and they are compared with `sources`.
 ///
 /// # Errors
 /// Something that is needed could not be had.
 pub async fn serve(
     config: &Config,
     sources: &[Source],
+    read_options: ReadOptions,
     telemetry: &Arc<Telemetry>,
 ) -> Result<(), Failure> {
     if !config.front.admin_listen.is_empty() {
@@ -150,7 +152,7 @@ pub async fn serve(
     }
     let mut parts = Parts::read(config)?;
     parts.audit = config.audit.start().map_err(Failure)?;
-    parts.started_with = reload::options(sources);
+    parts.reloading = Some(Reloading { started_with: reload::options(sources), read_options });
     let audit = parts.audit.clone();
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;
@@ -302,15 +304,16 @@ async fn serve_until(
     config: &Config,
     database: &Database,
 ) -> Result<(), Failure> {
-    let Parts { policy, warnings, trusted, cors, tls, identity, flavors, audit, started_with } =
-        parts;
+    let Parts { policy, warnings, trusted, cors, tls, identity, flavors, audit, reloading } = parts;
     let policy = Arc::new(policy);
     for warning in warnings {
         tracing::warn!("policy: {warning}");
     }
     let opened = Arc::new(OnceLock::new());
     let tasks = Tasks::default();
-    tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), started_with));
+    if let Some(reloading) = reloading {
+        tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), reloading));
+    }
     let addresses = listening.addresses()?;
     let history = config.history.history.is_some() || config.events.events.is_some();
     let options = Options { audit, history, ..options(config, cors)? };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::auth::keystone::Keystone;
 use crate::auth::policy::Policy;
-use crate::cli::{Source, with_origins};
+use crate::config::sources::{Source, with_origins};
 use crate::config::{Auth, Config};
 use crate::server::serve::{Parts, descriptor_shortage};
 

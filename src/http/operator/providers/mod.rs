@@ -63,7 +63,7 @@ pub(super) async fn list(
     }
     let query = query.without(INCLUDE).renamed(TREE, IN_TREE);
     let filter = listed_by(&query, asked)?;
-    let turns_of = Asker::of(&caller);
+    let turns_of = caller.asker();
     let seat = seat(&app, turns_of).await?;
     let most = app.options.stream_timeout;
     let body = made_within(most, |parts| async move {

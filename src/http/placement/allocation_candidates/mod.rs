@@ -72,7 +72,7 @@ pub(in crate::http) async fn answer(
     caller: &Caller,
     request: &Request,
 ) -> Result<(Reply, Option<Nothing>), Problem> {
-    let turns_of = Asker::of(caller);
+    let turns_of = caller.asker();
     let pace = Pace::of(app, turns_of);
     let Begun { mut writing, mut goes_on, mut nothing } = begun(app, asked, request, &pace).await?;
     let mut seat = if goes_on { app.streams.turn_now(turns_of) } else { None };

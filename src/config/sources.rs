@@ -1,0 +1,61 @@
+//! The origin of each option: a flag, an environment variable, a line of the configuration file, or a
+//! credential of systemd.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// An option with its value and where it came from.
+#[derive(Debug)]
+pub struct Source {
+    /// The option, without the leading dashes.
+    pub option: String,
+    /// The value, a URL without its password, or `(set)` in the place of a secret.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+    /// A hash of the value, also of a secret, for as long as this process lives.
+    pub digest: u64,
+}
+
+/// Where the value of an option came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag.
+    Flag,
+    /// The environment variable with this name.
+    Variable(String),
+    /// A line of the configuration file, counted from 1.
+    File(PathBuf, usize),
+    /// A credential of systemd.
+    Credential,
+    /// Nobody set it.
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Variable(name) => write!(f, "environment variable {name}"),
+            Self::File(path, line) => write!(f, "{}, line {line}", path.display()),
+            Self::Credential => f.write_str("systemd credential"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// Appends to a message where each option that it names was set.
+pub fn with_origins(mut why: String, sources: &[Source]) -> String {
+    let named = |option: &str| {
+        let flag = format!("--{option}");
+        let mut behind = why.match_indices(&flag).filter_map(|(at, _)| why.get(at + flag.len()..));
+        behind.any(|rest| !rest.starts_with(|next: char| next == '-' || next.is_alphanumeric()))
+    };
+    let is_set = |source: &&Source| !matches!(source.origin, Origin::Default | Origin::Flag);
+    let set: Vec<&Source> = sources.iter().filter(is_set).collect();
+    let named: Vec<&Source> = set.into_iter().filter(|source| named(&source.option)).collect();
+    for Source { option, origin, .. } in named {
+        why.extend(["\n  --", option, " is set by: ", &origin.to_string()]);
+    }
+    why
+}
