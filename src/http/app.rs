@@ -1,4 +1,4 @@
-//! What handlers work with: the store, the policy, the clock, and the options they obey.
+//! State shared by all handlers: the store, the policy, the clock and the options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,64 +19,65 @@ use crate::search::{Ranking, Strategy};
 use crate::store::Store;
 use crate::store::planner::caps::Caps;
 
-/// Snapshots of the database that are read at once. While one is read, which may take as long as a client
-/// needs to take it in, PostgreSQL keeps rows that have been replaced since.
+/// Maximum number of database snapshots read at once. A snapshot stays open until its client has
+/// received the response, and meanwhile PostgreSQL keeps the rows that were replaced.
 const SNAPSHOTS_MAX: usize = 4;
-/// How many questions of operators may wait for a turn: few, because each holds a place among all requests.
+/// Maximum number of operator queries that wait for a turn. Each of them occupies one of
+/// `--max-requests`.
 const QUESTIONS_WAITING_MAX: Waiting = Waiting { of_one: 32, of_all: 128 };
 
 /// Seconds since the Unix epoch.
 pub type Clock = fn() -> i64;
 
-/// Everything a request is answered with. Cheap to clone.
+/// The application state. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// Where everything is kept.
+    /// The database.
     pub store: Store,
-    /// How requests are to be answered.
+    /// The options of the server.
     pub options: Arc<Options>,
-    /// Who may do what.
+    /// The policy rules.
     pub policy: Arc<Policy>,
-    /// How callers are known.
+    /// The authentication method.
     pub identity: Identity,
-    /// Proxies whose word counts.
+    /// Trusted proxies.
     pub trusted: Arc<Trusted>,
-    /// What time it is.
+    /// The clock.
     pub clock: Clock,
-    /// Requests are worked on at the same time, as many as this has permits.
+    /// One permit for each request that is served at once.
     pub(super) requests: Arc<Semaphore>,
-    /// Requests of one project that are planned at once, or wait for that.
+    /// Limits planning requests per project.
     pub(super) planned: Turns,
-    /// Turns at large searches for candidates, a part of an answer each.
+    /// Turns for large candidate searches; a turn covers one part of a response.
     pub search_turns: Turns,
-    /// Turns at questions of operators that search the whole cloud.
+    /// Turns for operator queries that search the whole cloud.
     pub(super) questions: Turns,
-    /// Turns at finding places for plans, a whole search each.
+    /// Turns for planning searches; a turn covers a whole search.
     pub plan_turns: Turns,
-    /// Turns at work that takes as long as a stored plan is large.
+    /// Turns for work whose time grows with the size of a stored plan.
     pub(super) read_turns: Turns,
-    /// What plans leave free.
+    /// Capacity that plans leave free.
     pub(super) headroom: Headroom,
-    /// Bodies for the planner that may arrive at once.
+    /// Limits the planner's request bodies that are received at once.
     pub(super) arriving: Turns,
-    /// Places for answers that are sent while they are found, each of which keeps a world in memory.
+    /// Limits responses that are streamed while the search runs; each keeps a world in memory.
     pub streams: Turns,
-    /// Large answers that are in memory as a whole while they are sent.
+    /// Large responses that are held in memory while they are sent.
     pub large_answers: Arc<LargeAnswers>,
-    /// Places for answers that read a snapshot of the database, each on a connection of its own.
+    /// Limits responses that read a database snapshot; each uses its own connection.
     pub(super) snapshots: Turns,
-    /// Places for those who follow events.
+    /// Limits event followers.
     pub(super) followers: Turns,
-    /// Whether the server is about to stop.
+    /// Set when the server is about to stop.
     stopping: Arc<watch::Sender<bool>>,
-    /// What deadlines of searches and plans are read from.
+    /// The clock for deadlines of searches and plans.
     pub watch: Watch,
-    /// Requests that were refused or found nothing.
+    /// Requests that were refused or found no candidates.
     pub(super) refused: RefusedRequests,
 }
 
 impl App {
-    /// An application over a store, with the defaults of everything else.
+    /// Creates an application over a store, with defaults for everything else.
     pub fn new(store: Store, options: Options) -> Self {
         Self {
             store,
@@ -111,120 +112,120 @@ impl App {
         }
     }
 
-    /// The same with deadlines read from another watch.
+    /// Replaces the clock for deadlines.
     #[must_use]
     pub fn timed_by(self, watch: Watch) -> Self {
         Self { watch, ..self }
     }
 
-    /// The same with callers known in another way.
+    /// Replaces the authentication method.
     #[must_use]
     pub fn known_by(self, identity: Identity) -> Self {
         Self { identity, ..self }
     }
 
-    /// The same behind proxies whose word counts.
+    /// Replaces the trusted proxies.
     #[must_use]
     pub fn behind(self, trusted: Trusted) -> Self {
         Self { trusted: Arc::new(trusted), ..self }
     }
 
-    /// The same with other rules.
+    /// Replaces the policy.
     #[must_use]
     pub fn ruled_by(self, policy: Arc<Policy>) -> Self {
         Self { policy, ..self }
     }
 
-    /// Seconds since the Unix epoch.
+    /// Returns the current time, in seconds since the Unix epoch.
     pub(super) fn now(&self) -> i64 {
         (self.clock)()
     }
 
-    /// Says that the server is about to stop: answers that would go on for long end.
+    /// Marks the server as stopping, which ends long-running responses.
     pub(super) fn stop(&self) {
         self.stopping.send_replace(true);
     }
 
-    /// Ready when the server is about to stop.
+    /// Completes when the server is about to stop.
     pub(super) async fn stopped(&self) {
         // The sender is in `self`.
         drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
     }
 }
 
-/// Which hosts come first among allocation candidates.
+/// Order of hosts in allocation candidates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CandidateOrder {
-    /// They have no order that means anything.
+    /// Unspecified order.
     Stored,
-    /// Each request has a random order.
+    /// A new random order for each request.
     Random,
-    /// By their scores.
+    /// By score.
     Ranked(Ranking),
 }
 
-/// What an operator may choose about answering requests.
+/// Options for serving requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Owner of consumers that name none (before microversion 1.8).
+    /// Project of consumers created without one (before microversion 1.8).
     pub incomplete_consumer_project_id: String,
-    /// Owner of consumers that name none (before microversion 1.8).
+    /// User of consumers created without one (before microversion 1.8).
     pub incomplete_consumer_user_id: String,
-    /// Candidates generated for one request at the most; `None`: all there are.
+    /// Maximum number of candidates generated for a request; `None`: no limit.
     pub max_allocation_candidates: Option<usize>,
-    /// Which hosts come first among candidates.
+    /// Order of hosts in candidates.
     pub candidate_order: CandidateOrder,
-    /// In which order candidates are generated.
+    /// Order in which candidates are generated.
     pub generation_strategy: Strategy,
-    /// Requests that are worked on at once.
+    /// Maximum number of requests served at once.
     pub max_requests: usize,
-    /// Longest body that is read, in bytes.
+    /// Maximum length of a request body, in bytes.
     pub max_body_bytes: usize,
-    /// How long a body may take to arrive.
+    /// Timeout for receiving a request body.
     pub body_timeout: Duration,
-    /// How long a search may go on without finding anything.
+    /// Maximum time a search may run without finding a candidate.
     pub search_timeout: Duration,
-    /// Answers of candidates that are sent while they are found, at once.
+    /// Maximum number of responses streamed while the search runs.
     pub streams_max: usize,
-    /// Bytes of large answers that are in memory as a whole while they are sent.
+    /// Maximum size of all large responses held in memory, in bytes.
     pub large_answers_max: usize,
-    /// How long one of them, or of those sent while they are found, may take, however slowly the client takes
-    /// it in.
+    /// Timeout for sending a large or streamed response, however slowly the client reads.
     pub stream_timeout: Duration,
-    /// How long one waits for its place among them.
+    /// Maximum time a response waits to be streamed.
     pub stream_wait: Duration,
-    /// Longest path and query that is looked at, in bytes.
+    /// Maximum length of path and query, in bytes.
     pub max_uri_bytes: usize,
-    /// A path below which the API is served too, such as `/placement`; may be empty.
+    /// Additional path prefix of the API, such as `/placement`; may be empty.
     pub path_prefix: String,
-    /// Where it is written who has changed what.
+    /// The audit log.
     pub audit: Option<AuditLog>,
-    /// Whether the store keeps the history of changes or the log of events, and is told who makes changes.
+    /// Whether the store records the history of changes or the event log, and needs the caller of
+    /// each change.
     pub history: bool,
-    /// What pages of other origins may ask; `None`: nothing is said to them.
+    /// Cross-origin settings; `None`: no CORS headers are sent.
     pub cors: Option<Cors>,
-    /// How the planner plans.
+    /// Settings of the planner.
     pub planner: PlannerSettings,
-    /// What plans leave free.
+    /// Capacity that plans leave free.
     pub headroom: Vec<HeadroomShare>,
-    /// How much is kept of requests that were refused or found nothing.
+    /// Limits of the list of refused requests.
     pub refused: RefusedSettings,
     /// Maximum number of projects in `/metrics/cloud`; 0: none.
     pub metrics_projects: u16,
-    /// How events are sent.
+    /// Settings of the event stream.
     pub events: EventSettings,
 }
 
-/// How events are sent to those who follow them.
+/// Settings of the event stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventSettings {
-    /// Answers that are sent at once.
+    /// Maximum number of followers.
     pub followers: usize,
-    /// How long one may last. Its token may have expired then.
+    /// Maximum duration of a stream. The caller's token may expire earlier.
     pub lifetime: Duration,
-    /// After how long without an event the number is said again.
+    /// Interval after which the last number is repeated if there was no event.
     pub heartbeat: Duration,
-    /// How long a client may take nothing in.
+    /// Maximum time a client may take to read the next part.
     pub patience: Duration,
 }
 
@@ -239,25 +240,25 @@ impl Default for EventSettings {
     }
 }
 
-/// What an operator may choose about planning.
+/// Settings of the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannerSettings {
-    /// The time a plan may take that names none.
+    /// Default solving time of a plan.
     pub timeout: Duration,
-    /// The most a plan may take, whatever it asks for.
+    /// Maximum solving time of a plan.
     pub timeout_max: Duration,
-    /// How long a plan waits for its turns; its own time does not run meanwhile.
+    /// Maximum time a plan waits for its turns. It does not count as solving time.
     pub turn_wait: Duration,
-    /// Whether racks are read from the names of hosts that no trait says a rack of.
+    /// Whether racks are derived from host names where no trait names one.
     pub host_names: bool,
-    /// The most that each project may store.
+    /// Limits of what a project may store.
     pub caps: Caps,
-    /// Requests of one project that are planned at once.
+    /// Maximum number of requests of a project that are planned at once.
     pub at_once: usize,
-    /// Further ones that wait, for `timeout_max` at the most.
+    /// Maximum number of further requests that wait, each at most `timeout_max`.
     pub waiting: usize,
-    /// Threads that choose hosts, for all plans together; each plan has one at the least. With more than
-    /// one, plans that cost the same can differ from run to run.
+    /// Solver threads for all plans together; each plan has at least one. With more than one thread
+    /// per plan, the result may differ between runs of equal cost.
     pub threads: usize,
 }
 
@@ -307,7 +308,7 @@ impl Default for Options {
     }
 }
 
-/// Each project has its own turns and its own queue, so one that asks a lot waits for itself only.
+/// Each project has its own turns and its own queue, so a busy project delays only itself.
 fn planned(settings: &PlannerSettings) -> Turns {
     let waiting = Waiting { of_one: settings.waiting, of_all: usize::MAX };
     Turns::bounded(usize::MAX, settings.at_once, waiting)
@@ -317,18 +318,18 @@ fn half_the_processors() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2))
 }
 
-/// Two at the least, so that the plans of one project leave a turn to those of another.
+/// At least two, so that the plans of one project leave a turn to other projects.
 fn plans_at_once() -> usize {
     half_the_processors().max(2)
 }
 
-/// How many bodies of one project may arrive at once, so that a project that sends them slowly leaves
-/// most of the requests that are worked on to others.
+/// Maximum number of bodies received at once for a project, so that a project whose clients are
+/// slow cannot occupy all of `--max-requests`.
 fn bodies_of_one(max_requests: usize) -> usize {
     (max_requests / 8).max(1)
 }
 
-/// How many of so many turns one project may have: all but one.
+/// Maximum number of turns of one project: all but one.
 fn most_of_one(turns: usize) -> usize {
     turns.saturating_sub(1).max(1)
 }

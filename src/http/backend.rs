@@ -1,4 +1,4 @@
-//! What answers requests: nothing but 503 until the store is open, and then the application.
+//! The service behind the listeners: 503 until the store is open, then the application.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use crate::http::layers::audited::AuditLayer;
 use crate::http::layers::middleware::{self, HttpService};
 use crate::http::layers::proxy::Trusted;
 
-/// The application, or what is answered as long as there is none.
+/// The application once it is open; 503 until then.
 #[derive(Debug)]
 pub struct Backend {
     pub(super) options: Arc<Options>,
@@ -28,7 +28,7 @@ pub struct Backend {
     planner: HttpService,
 }
 
-/// An application with its APIs.
+/// An open application with its APIs.
 #[derive(Debug)]
 struct Opened {
     app: Arc<App>,
@@ -38,7 +38,7 @@ struct Opened {
 }
 
 impl Backend {
-    /// One that has no application yet, with the options that it will have.
+    /// Creates a backend without an application. `options` are those of the application to come.
     pub fn waiting(options: Options, trusted: Trusted) -> Self {
         Self::over(Arc::new(options), &Arc::new(trusted), OnceLock::new())
     }
@@ -76,18 +76,18 @@ impl Backend {
         Self { options, readiness, opened, placement, planner }
     }
 
-    /// From now on this application answers. What is answered already is not changed, nor is the
-    /// application by a further call.
+    /// Serves requests with this application from now on. Requests in progress and further calls
+    /// are not affected.
     pub fn open(&self, app: App) {
         drop(self.opened.set(Opened::new(Arc::new(app))));
     }
 
-    /// The application, if there is one.
+    /// Returns the application, if it is open.
     pub(super) fn app(&self) -> Option<&Arc<App>> {
         self.opened.get().map(|opened| &opened.app)
     }
 
-    /// Answers a request that came by a connection.
+    /// Handles a request of a connection.
     pub(super) fn answer(
         &self,
         connection: Connection,
@@ -113,7 +113,7 @@ impl Opened {
     }
 }
 
-/// The API that a request is for.
+/// The API that handles a request.
 #[derive(Clone, Copy, Debug)]
 enum Asked {
     Placement,
@@ -121,7 +121,7 @@ enum Asked {
     Planner,
 }
 
-/// Answers a request: by the application, or that the database is not there yet.
+/// Handles a request with the application, or responds 503 if the database is not open yet.
 async fn ask(
     api: Asked,
     opened: Arc<OnceLock<Opened>>,
@@ -137,7 +137,7 @@ async fn ask(
     }
 }
 
-/// What clients are told meanwhile.
+/// Detail of the 503 responses.
 const WHY: &str = "The server has just been started and waits for its database.";
 
 impl From<App> for Backend {

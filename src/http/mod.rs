@@ -1,4 +1,4 @@
-//! Everything that knows HTTP and JSON.
+//! HTTP and JSON.
 //!
 //! A [`listener`] receives a connection, the [`server`] accepts it within its limits (`connections`), and
 //! `serving` serves it until it ends and reads the rest of bodies that no handler read (`unread_body`).
@@ -10,7 +10,7 @@
 //! then chooses a row of the table, asks the [policy](crate::auth::policy) and calls a handler, which uses the
 //! store and the options in the [`app`]. Long work waits for its [turn](crate::fairness::turns).
 //!
-//! `health` answers balancers, on the addresses of the APIs and on those of [`admin`].
+//! `health` serves the health checks, on the addresses of the APIs and on those of [`admin`].
 
 pub mod admin;
 pub(crate) mod api;
@@ -38,7 +38,7 @@ pub(crate) use edge::unread_body::Bounds as UnreadBounds;
 pub use operator::count_flavors;
 pub use placement::write_candidates;
 
-/// What a connection is for.
+/// The API that a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Api {
     /// The Placement API.
@@ -47,12 +47,12 @@ pub enum Api {
     Planner,
 }
 
-/// Writes an error that is found before an API is asked: from its status, what is wrong, and the id of
-/// the request, to a media type and a body.
+/// Writes an error that occurs before an API handles the request. Takes the status, the detail and
+/// the request id; returns the media type and the body.
 pub(crate) type WriteError = fn(StatusCode, &str, &str) -> (&'static str, String);
 
 impl Api {
-    /// How the API writes errors.
+    /// Returns how the API writes errors.
     pub(crate) fn write_error(self) -> WriteError {
         match self {
             Self::Placement => placement::write_error,
@@ -61,24 +61,24 @@ impl Api {
     }
 }
 
-/// The connection that a request comes by.
+/// The connection of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// What it is for.
+    /// The API of its listener.
     pub api: Api,
-    /// Who is at its other end.
+    /// The remote end.
     pub peer: Peer,
-    /// Whether it is encrypted.
+    /// Whether it uses TLS.
     pub secure: bool,
 }
 
-/// The connection that a request came by.
+/// Returns the connection of a request.
 fn connection(extensions: &Extensions) -> Connection {
     let connection = extensions.get::<Connection>().copied();
     connection.unwrap_or_else(|| Bug::raise("a request has no connection".to_owned()))
 }
 
-/// Answers a request: the whole service, as the server and the tests use it.
+/// Handles a request with the complete service, as the server and the tests use it.
 pub async fn answer(
     connection: Connection,
     app: impl Into<Arc<App>>,

@@ -122,7 +122,7 @@ async fn what_is_wrong_with_a_query_is_said() {
         ("providers?resources=NOTHING:1", "No such resource class NOTHING"),
         ("providers?tree=nothing", "in_tree"),
         ("providers?nonsense=1", "nonsense"),
-        ("consumers?nonsense=1", "nonsense is none of the parameters"),
+        ("consumers?nonsense=1", "nonsense is not one of the parameters"),
         ("consumers?limit=0", "limit must be a number from 1 to 5000, not 0"),
         ("consumers?limit=5001", "limit must be a number from 1 to 5000, not 5001"),
         ("consumers?marker=here", "marker must be a UUID, not here"),

@@ -207,7 +207,7 @@ async fn what_is_wrong_with_a_request_is_said() {
     for (query, expected) in [
         ("?since=x", "since must be the number of an event, not x"),
         ("?since=-1", "since must be the number of an event, not -1"),
-        ("?nonsense=1", "the only parameter is since, not nonsense"),
+        ("?nonsense=1", "since is the only parameter (got nonsense)"),
     ] {
         let refused = berth.get(&format!("/-/v1/events{query}")).await.expect(400);
         assert!(refused.detail().contains(expected), "{}", refused.detail());
@@ -344,7 +344,7 @@ async fn a_slow_reader_is_cut_off_with_a_word() {
         last = event;
     }
     assert_eq!(last["kind"], "end");
-    assert_eq!(last["detail"], "the client has taken nothing in for too long");
+    assert_eq!(last["detail"], "the client has read nothing for too long");
     // It can go on from there, and has a place again.
     let since = last["number"].as_i64().unwrap();
     berth.host("host", &[]).await;
@@ -373,7 +373,7 @@ async fn an_answer_lasts_for_so_long_and_ends_with_the_server() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     served.stop().await;
     let told = following.await.unwrap();
-    assert!(told.contains("the server stops"), "{told}");
+    assert!(told.contains("the server is stopping"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

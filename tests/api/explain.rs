@@ -191,10 +191,13 @@ async fn nothing_that_is_asked_for_is_ignored() {
     const ONE: &str = "resources=VCPU:1";
     let berth = cloud().await;
     for (path, expected) in [
-        (format!("explain?{ONE}&near_misses=1&near_misses=2"), "near_misses can be given once"),
+        (
+            format!("explain?{ONE}&near_misses=1&near_misses=2"),
+            "near_misses can be given only once",
+        ),
         (
             format!("allocation_candidates?{ONE}&order=pack&order=spread"),
-            "order can be given once, not 2 times",
+            "order can be given only once, not 2 times",
         ),
         (
             format!("allocation_candidates?{ONE}&order=weights&weight=NO_SUCH=1"),
@@ -204,34 +207,34 @@ async fn nothing_that_is_asked_for_is_ignored() {
             format!("allocation_candidates?{ONE}&order=weights&weight=trait:NO_SUCH=1"),
             "weight: there is no trait NO_SUCH",
         ),
-        (format!("fit?{ONE}&hosts=1&hosts=2"), "hosts can be given once"),
-        (format!("fit?{ONE}&by=aggregate&by=trait:X"), "by can be given once"),
-        (format!("fit?{ONE}&keep=traits&keep=nothing"), "keep can be given once"),
+        (format!("fit?{ONE}&hosts=1&hosts=2"), "hosts can be given only once"),
+        (format!("fit?{ONE}&by=aggregate&by=trait:X"), "by can be given only once"),
+        (format!("fit?{ONE}&keep=traits&keep=nothing"), "keep can be given only once"),
         (format!("fit?{ONE}&keep=nothing"), "it needs drain"),
-        (format!("fragmentation?{ONE}&hosts=1&hosts=2"), "hosts can be given once"),
+        (format!("fragmentation?{ONE}&hosts=1&hosts=2"), "hosts can be given only once"),
         (
             "moves?make-room-for=resources%3DVCPU:1&keep=traits&keep=nothing".to_owned(),
-            "keep can be given once",
+            "keep can be given only once",
         ),
         (
             "moves?make-room-for=resources%3DVCPU:1&keep=nothing&victim=type:X".to_owned(),
             "those of victim do not",
         ),
-        ("providers?name=cn1&name=cn2".to_owned(), "name can be given once"),
+        ("providers?name=cn1&name=cn2".to_owned(), "name can be given only once"),
         (
             format!("providers?tree={0}&in_tree={0}", uuid::Uuid::from_u128(1)),
-            "tree and in_tree mean the same",
+            "tree and in_tree are synonyms",
         ),
-        ("consumers?project=a&project=b".to_owned(), "project can be given once"),
-        ("consumers?limit=1&limit=2".to_owned(), "limit can be given once"),
-        ("refused?kind=claim&kind=reshape".to_owned(), "kind can be given once"),
+        ("consumers?project=a&project=b".to_owned(), "project can be given only once"),
+        ("consumers?limit=1&limit=2".to_owned(), "limit can be given only once"),
+        ("refused?kind=claim&kind=reshape".to_owned(), "kind can be given only once"),
         ("refused/req-1?then=1".to_owned(), "there are no parameters here"),
     ] {
         let refused = berth.get(&format!("/-/v1/{path}")).await.expect(400);
         assert!(refused.detail().contains(expected), "{path}: {}", refused.detail());
     }
     for (path, expected) in [
-        ("explain?holders=1&holders=2", "holders can be given once"),
+        ("explain?holders=1&holders=2", "holders can be given only once"),
         ("allocations/get?consumers=1", "there are no parameters here"),
     ] {
         let body = json!({"consumers": []});

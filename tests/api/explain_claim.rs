@@ -220,7 +220,7 @@ async fn what_is_wrong_with_the_question_is_said() {
     for (query, body, expected) in [
         ("", json!({}), "JSON does not validate"),
         ("?consumer=nobody", fine.clone(), "Malformed consumer_uuid: nobody"),
-        ("?nonsense=1", fine.clone(), "nonsense is none of the parameters consumer, holders"),
+        ("?nonsense=1", fine.clone(), "nonsense is not one of the parameters consumer, holders"),
         ("?holders=0", fine.clone(), "holders must be a number from 1 to 1000, not 0"),
     ] {
         let refused = berth.post(&format!("/-/v1/explain{query}"), body).await.expect(400);

@@ -248,9 +248,9 @@ async fn what_is_wrong_with_a_query_is_said() {
         ("resources=VCPU:1&hosts=1001", "hosts must be a number from 0 to 1000, not 1001"),
         ("resources=VCPU:1&by=rack", "by must be aggregate, or trait:PREFIX"),
         ("resources=VCPU:1&by=trait:", "by must be aggregate, or trait:PREFIX"),
-        ("resources=VCPU:1&drain=nobody", "drain: no resource provider is nobody"),
+        ("resources=VCPU:1&drain=nobody", "drain: there is no resource provider nobody"),
         ("resources=VCPU:1&without=NO_SUCH", "without: NO_SUCH is neither a trait nor the UUID"),
-        ("resources=VCPU:1&flavor=m1", "resources must stand in the value of query"),
+        ("resources=VCPU:1&flavor=m1", "resources must be part of the value of query"),
         ("flavor=m1.none", "there is no flavor m1.none"),
         (many.as_str(), "at most 32 requests"),
     ] {

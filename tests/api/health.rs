@@ -47,7 +47,7 @@ async fn balancers_learn_without_a_token_whether_a_replica_can_serve() {
 
     allow_connections(&berth, false).await;
     let away = becomes(&served, "/readyz", 503).await;
-    assert!(away.ends_with("the database cannot be asked\n"), "{away}");
+    assert!(away.ends_with("the database is not available\n"), "{away}");
     becomes(&served, "/healthz", 200).await;
     becomes(&served, "/", 200).await;
     allow_connections(&berth, true).await;

@@ -192,13 +192,13 @@ async fn what_is_wrong_with_a_query_is_said() {
     for (query, expected) in [
         (String::new(), "at least one resources"),
         ("make-room-for=resources%3DNO_SUCH:1".to_owned(), "No such resource class NO_SUCH"),
-        (query(room), "room can be made for one request at a time"),
-        (query("query=resources%3DVCPU:4"), "the query is the value of make-room-for"),
-        (query("resources=VCPU:4"), "resources must stand in the value of"),
+        (query(room), "only one request is allowed"),
+        (query("query=resources%3DVCPU:4"), "the query must be the value of make-room-for"),
+        (query("resources=VCPU:4"), "resources must be part of the value of"),
         (query("keep=all"), "keep must be traits, aggregates"),
         (query("keep=traits,nothing"), "keep must be traits, aggregates"),
         (query("victim=everybody"), "victim must be project:ID or type:NAME"),
-        (query(&vec!["victim=type:X"; 101].join("&")), "victim can be given 100 times at most"),
+        (query(&vec!["victim=type:X"; 101].join("&")), "victim can be given at most 100 times"),
     ] {
         let refused = berth.get(&format!("/-/v1/moves?{query}")).await.expect(400);
         assert!(refused.detail().contains(expected), "{query}: {}", refused.detail());

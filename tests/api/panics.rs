@@ -69,7 +69,7 @@ async fn each_panic_is_counted_once_and_logged_with_its_request_and_so_is_a_brok
     let panics: Vec<String> = named("panicked at").into_iter().map(id_of).collect();
     assert_eq!(panics, ids[..3], "{log}");
     assert!(is_told("berth_panics_total 3"), "{told}");
-    let broken = named("an answer broke off");
+    let broken = named("a response was cut off");
     assert_eq!(broken.iter().copied().map(id_of).collect::<Vec<_>>(), ids[2..], "{log}");
     for (line, reason) in broken.into_iter().zip(["panic", "gone"]) {
         assert_eq!((&line["reason"], &line["status"]), (&reason.into(), &200.into()));

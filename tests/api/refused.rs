@@ -277,7 +277,7 @@ async fn the_last_ones_are_listed_newest_first_by_kind_caller_and_age() {
         ),
         ("limit=0", "limit must be 1 to 1000, not 0"),
         ("seconds=-1", "seconds must be a number, not -1"),
-        ("since=1", "since is none of kind"),
+        ("since=1", "since is not one of kind"),
     ] {
         let refused = berth.get(&format!("/-/v1/refused?{query}")).await.expect(400);
         assert!(refused.detail().contains(expected), "{query}: {}", refused.detail());

@@ -142,7 +142,7 @@ async fn the_process_ends_after_the_grace() {
     assert!(status.success(), "{status}");
     assert!(!directory.path().join("data/postgres/postmaster.pid").exists());
     let log = std::fs::read_to_string(directory.path().join("berth.log")).unwrap();
-    assert!(log.contains("1 requests were cut off") && log.ends_with("stopped\n"), "{log}");
+    assert!(log.contains("1 requests were aborted") && log.ends_with("stopped\n"), "{log}");
 }
 
 /// The private PostgreSQL runs with the programs that `BERTH_POSTGRES_BIN` names and with no others:

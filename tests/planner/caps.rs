@@ -168,7 +168,7 @@ async fn a_project_waits_for_itself_and_for_nobody_else() {
     let why = body["explanation"].as_str().unwrap();
     assert_eq!(
         why,
-        "1 requests of the project are planned (--planner-project-requests), and 1 wait \
+        "1 requests of the project are in progress (--planner-project-requests), and 1 wait \
          (--planner-project-waiting)."
     );
     assert!(answers.iter().any(|it| it.status == 201));

@@ -55,7 +55,7 @@ async fn a_plan_that_does_not_come_to_its_turn_is_told_so() {
     let answer = site.tenant("busy").post("/v1/plans", plan("late")).await;
     assert!(answer.headers.contains_key("retry-after"));
     let why = answer.explanation(503);
-    assert!(why.starts_with("Ostro error: the plan did not come to its turn"), "{why}");
+    assert!(why.starts_with("Ostro error: the plan did not get a turn"), "{why}");
     drop(held);
     site.tenant("busy").get("/v1/plans/late").await.explanation(404);
 }

@@ -1,9 +1,9 @@
-//! The figures of the cloud under the names of openstack-exporter, from memory: what each provider has of
-//! each class, and how much of it is used.
+//! Metrics of the cloud under the names of openstack-exporter, from memory: inventories and usages
+//! of each provider.
 //!
-//! The text is written in pieces while it is sent, so that the memory it takes does not grow with the number
-//! of providers. All pieces are of one world. What consumers of projects hold is read from the database, as of
-//! the moment of this world, for a bounded number of projects.
+//! The text is produced in pieces while it is sent, so that memory does not grow with the number of
+//! providers. All pieces are of one world. Usages of projects are read from the database, at the
+//! generation of this world, for a bounded number of projects.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,28 +21,28 @@ use crate::store;
 use crate::store::snapshot::{ProjectUsage, ProjectUsages};
 use crate::world::{Provider, World};
 
-/// About how much is written at once, in bytes.
+/// Approximate size of a piece, in bytes.
 const PIECE: usize = 128 * 1024;
-/// Maximum time to wait for a turn at reading what projects use, and to read it.
+/// Timeouts for a turn to read project usages, and for reading them.
 const PROJECTS_WAIT_MAX: Duration = Duration::from_secs(1);
 const PROJECTS_READ_MAX: Duration = Duration::from_secs(5);
-/// The name under which turns at that are taken.
+/// The name under which those turns are taken.
 const ASKER: &str = "figures of the cloud";
 
-/// A metric: its name, its description, and its series.
+/// A metric: its name, its help text, and its series.
 type Metric = (&'static str, &'static str, Series);
 
 /// The series of a metric.
 enum Series {
     /// One for each inventory, with this value.
     Inventories(fn(&mut String, &Provider<'_>, &InventoryRow)),
-    /// One for each provider with traits, with their names.
+    /// One for each provider with traits, listing their names.
     Traits,
     /// The number of projects.
     ProjectCount,
     /// One for each project, with the number of its consumers.
     Consumers,
-    /// One for each project and class, with the amount that is used.
+    /// One for each project and class, with the used amount.
     ProjectUsage,
     /// One series, which is 1: the exporter's sign that its scrape succeeded.
     Up,
@@ -50,8 +50,8 @@ enum Series {
 
 /// The metrics, in the order of the text.
 ///
-/// The type of `_total` is that of the exporter's name and not of the value, which is no counter; Prometheus
-/// stores no types.
+/// The `_total` in a name is the exporter's, although the values are not counters; so the type is
+/// `untyped`. Prometheus does not store types.
 const METRICS: [Metric; 10] = [
     (
         "openstack_placement_resource_total",
@@ -85,7 +85,7 @@ const METRICS: [Metric; 10] = [
     ),
     (
         "openstack_placement_projects",
-        "Number of projects with consumers, also of those that are not shown.",
+        "Number of projects with consumers, including those that are not shown.",
         Series::ProjectCount,
     ),
     (
@@ -101,29 +101,29 @@ const METRICS: [Metric; 10] = [
     ("openstack_placement_up", "Whether the figures could be read.", Series::Up),
 ];
 
-/// The cloud at one moment.
+/// A snapshot of the cloud.
 pub(in crate::http) struct Cloud {
     world: Arc<World>,
-    /// What projects use; `None` if that is turned off, or could not be read.
+    /// Usages of projects; `None` if disabled, or not readable.
     projects: Option<ProjectUsages>,
 }
 
 impl Cloud {
-    /// Reads the cloud as it is now. What projects use is left out if it cannot be read in time.
+    /// Reads the current cloud. Usages of projects are omitted if they cannot be read in time.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is not available.
     pub(in crate::http) async fn read(app: &App) -> store::Result<Self> {
         if app.options.metrics_projects > 0 {
             match Self::with_projects(app).await {
                 Ok(cloud) => return Ok(cloud),
-                Err(why) => tracing::warn!(why, "the usage of projects is left out of the metrics"),
+                Err(why) => tracing::warn!(why, "the metrics omit the usage of projects"),
             }
         }
         Ok(Self { world: app.store.world().await?, projects: None })
     }
 
-    /// Both sides as of one snapshot.
+    /// Reads both parts in one snapshot.
     async fn with_projects(app: &App) -> Result<Self, String> {
         let turn = timeout(PROJECTS_WAIT_MAX, app.snapshots.turn(Asker::named(ASKER))).await;
         let _turn = match turn {
@@ -140,23 +140,24 @@ impl Cloud {
     }
 }
 
-/// The figures of a cloud, in the text format of Prometheus.
+/// Returns the metrics of a cloud, in the text format of Prometheus.
 pub(in crate::http) fn body(cloud: Cloud) -> Body {
     let mut writing = Writing { cloud, metric: 0, next: None };
     streamed::made_at_once(move || writing.piece().into())
 }
 
-/// How far the text has been written.
+/// Position in the text.
 struct Writing {
     cloud: Cloud,
-    /// The position of the metric.
+    /// Index of the metric.
     metric: usize,
-    /// The slot of the next provider, or the position of the next project; `None` before the head of the metric.
+    /// The slot of the next provider, or the index of the next project; `None` before the metric's
+    /// header.
     next: Option<u32>,
 }
 
 impl Writing {
-    /// The next piece; empty at the end.
+    /// Returns the next piece; empty at the end.
     fn piece(&mut self) -> String {
         let mut text = String::with_capacity(PIECE + PIECE / 8);
         while text.len() < PIECE {
@@ -182,7 +183,7 @@ impl Writing {
 }
 
 impl Cloud {
-    /// The end of what the series are of: slots of providers, or positions.
+    /// Returns the end of the range of slots or indexes.
     fn end(&self, series: &Series) -> u32 {
         let projects = || self.projects.as_ref().map_or(0, |it| it.projects.len());
         match series {
@@ -245,7 +246,7 @@ impl Cloud {
         label(&mut beginning, name, "hostname", provider.name());
         for row in provider.inventories() {
             text.push_str(&beginning);
-            // Names of classes and traits have only letters, digits and underscores.
+            // Names of classes and traits contain only letters, digits and underscores.
             text.push_str(",resourcetype=\"");
             text.push_str(self.world.name_of_class(row.class));
             text.push_str("\"} ");
@@ -282,8 +283,8 @@ fn label(text: &mut String, name: &str, label: &str, value: &str) {
     text.push('"');
 }
 
-/// Appends the value of a label. The format can escape a backslash, a quotation mark and the end of a line; other
-/// characters that act have no escape there, so they get one that is part of the value.
+/// Appends the value of a label. The format has escapes for backslash, quote and newline only;
+/// other control characters are written as an escape that becomes part of the value.
 fn escape(text: &mut String, value: &str) {
     for character in value.chars() {
         match character {

@@ -1,5 +1,5 @@
-//! Whether the process answers (`/healthz`) and whether it can serve (`/readyz`). Both are answered without
-//! a token, on the addresses of the APIs and of `--admin-listen`.
+//! Liveness (`/healthz`) and readiness (`/readyz`) checks. They need no token, and are served on
+//! the addresses of the APIs and of `--admin-listen`.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -16,43 +16,43 @@ use tokio::time::{Instant, timeout};
 use crate::http::api::path;
 use crate::store::Store;
 
-/// Answered as long as the process answers at all.
+/// Responds while the process is running.
 pub(in crate::http) const HEALTHZ: &str = "/healthz";
-/// Answered with 200 if a request would be served now.
+/// Responds 200 if requests can be served.
 pub(in crate::http) const READYZ: &str = "/readyz";
 
-/// How long the database may take to answer.
+/// Timeout for the database.
 const READY_MAX: Duration = Duration::from_secs(5);
-/// How long an answer counts for other clients of an API, who are anybody: they cannot make the server ask
-/// its database more often.
+/// For this long, a result is reused for other clients of an API: anyone can send this request, and
+/// must not cause more database queries.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// Whether the server can serve, or why not.
 pub(in crate::http) type Verdict = Result<(), Cow<'static, str>>;
 
-/// What `/readyz` depends on, beside the store.
+/// State of `/readyz`, apart from the store.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Readiness {
     is_stopping: AtomicBool,
-    /// The last answer to a client of an API, and when it was given.
+    /// The last result for a client of an API, and its time.
     shared: Mutex<Option<(Instant, Verdict)>>,
 }
 
 impl Readiness {
-    /// From now on the server is not ready: it has been told to stop.
+    /// Marks the server as stopping, and so as not ready.
     pub(in crate::http) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a request for what the database has would be answered now: the primary answers and takes
-    /// writes, its schema serves this program, all providers are loaded, and no change is missing.
+    /// Checks whether requests can be served: the primary database responds and accepts writes, its
+    /// schema matches this program, all providers are loaded, and no change is missing.
     pub(in crate::http) async fn check(&self, store: Option<&Store>) -> Verdict {
         if self.is_stopping.load(Ordering::Relaxed) {
             return Err("the server is stopping".into());
         }
         let Some(store) = store else { return Err("the server waits for its database".into()) };
         if store.is_read_only() {
-            return Err("the database takes no writes: default_transaction_read_only is on".into());
+            return Err("the database is read-only: default_transaction_read_only is on".into());
         }
         if let Some(why) = store.schema_hindrance() {
             return Err(why);
@@ -61,9 +61,9 @@ impl Readiness {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "not ready");
-                Err("the database cannot be asked".into())
+                Err("the database is not available".into())
             }
-            Err(_) => Err("the database does not answer".into()),
+            Err(_) => Err("the database does not respond".into()),
         }
     }
 
@@ -83,12 +83,12 @@ impl Readiness {
     }
 }
 
-/// Whether a request asks for the health of the server, and not for something of an API.
+/// Returns whether a request is a health check.
 pub(in crate::http) fn is_asked(request: &Request, prefix: &str) -> bool {
     path::with_and_without(prefix, request).any(|path| path == HEALTHZ || path == READYZ)
 }
 
-/// Answers a request that [`is_asked`] recognises, on the address of an API.
+/// Handles a health check on the address of an API.
 pub(in crate::http) async fn answer(
     readiness: &Readiness,
     store: Option<Store>,
@@ -103,10 +103,10 @@ pub(in crate::http) async fn answer(
     Ok(written(readiness.check_shared(store.as_ref()).await))
 }
 
-/// Refuses methods that change something.
+/// Rejects unsafe methods.
 ///
 /// # Errors
-/// The refusal.
+/// The response.
 pub(in crate::http) fn check_method(method: &Method) -> Result<(), Box<Response>> {
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());
@@ -116,7 +116,7 @@ pub(in crate::http) fn check_method(method: &Method) -> Result<(), Box<Response>
     Err(Box::new(response))
 }
 
-/// The answer of `/readyz`.
+/// Returns the response of `/readyz`.
 pub(in crate::http) fn written(verdict: Verdict) -> Response {
     let mut response = match verdict {
         Ok(()) => text(StatusCode::OK, "ready\n"),
@@ -127,7 +127,7 @@ pub(in crate::http) fn written(verdict: Verdict) -> Response {
     response
 }
 
-/// An answer in plain text.
+/// Returns a response in plain text.
 pub(in crate::http) fn text(status: StatusCode, words: impl Into<Body>) -> Response {
     let mut response = Response::new(words.into());
     *response.status_mut() = status;

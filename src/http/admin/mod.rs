@@ -1,6 +1,5 @@
-//! What the server says of itself to those who look after it: whether it lives, whether it can
-//! answer, and how much it does. It has listeners and connections of its own, so that it is told
-//! however many clients the APIs have, and neither tokens nor TLS.
+//! Health checks and metrics for operators. They have their own listeners and connections, without
+//! tokens or TLS, so they stay reachable however many clients the APIs have.
 
 mod cloud_figures;
 pub(crate) mod health;
@@ -31,25 +30,25 @@ use crate::observe::metrics;
 use cloud_figures::Cloud;
 use health::{HEALTHZ, READYZ, text};
 
-/// The figures of this process.
+/// Metrics of this process.
 const METRICS: &str = "/metrics";
-/// The figures of the cloud, which are the same on all replicas.
+/// Metrics of the cloud, which are the same on all replicas.
 const CLOUD: &str = "/metrics/cloud";
-/// What other paths are answered with.
+/// Response for other paths.
 const PATHS: &str = "there are /healthz, /readyz, /metrics, /metrics/cloud and /-/log\n";
 
-/// Connections open at once.
+/// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 16;
-/// How much of a body is read, which nobody needs, and for how long.
+/// Limits for discarding a request body.
 const BODY_MAX: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Counts that a connection could not be accepted.
+/// Counts a connection that could not be accepted.
 pub(super) fn count_accept_error(reason: &'static str) {
     counter!("berth_accept_errors_total", "reason" => reason).increment(1);
 }
 
-/// What the server knows of itself.
+/// State of the admin endpoints.
 #[derive(Debug)]
 pub(super) struct AdminState {
     backend: Arc<Backend>,
@@ -87,19 +86,19 @@ impl AdminState {
         }
     }
 
-    /// The cloud as the database has it now.
+    /// Reads the current state of the cloud.
     async fn cloud(&self) -> Result<Cloud, Box<Response>> {
         let cloud = match self.backend.app() {
             Some(app) => Cloud::read(app).await.map_err(|error| error.to_string()),
             None => Err("the server waits for its database".to_owned()),
         };
         cloud.map_err(|why| {
-            tracing::warn!(why, "the figures of the cloud cannot be told");
-            Box::new(text(StatusCode::SERVICE_UNAVAILABLE, "the database cannot be asked\n"))
+            tracing::warn!(why, "cannot read the metrics of the cloud");
+            Box::new(text(StatusCode::SERVICE_UNAVAILABLE, "the database is not available\n"))
         })
     }
 
-    /// The numbers, in the text format of Prometheus.
+    /// Returns the metrics, in the text format of Prometheus.
     async fn metrics(&self) -> Option<String> {
         if !metrics::are_collected() {
             return None;
@@ -126,7 +125,7 @@ impl AdminState {
     }
 }
 
-/// Records the numbers that an application has at the moment.
+/// Records the current gauges of an application.
 fn record(app: &App) {
     gauge!("berth_large_answers_bytes").set(number(app.large_answers.bytes()));
     gauge!("berth_providers").set(number(app.store.known_world().len()));
@@ -155,7 +154,7 @@ fn number(count: usize) -> f64 {
     count as f64
 }
 
-/// An answer in the text format of Prometheus.
+/// Returns a response in the text format of Prometheus.
 fn exposition(metrics: impl Into<Body>) -> Response {
     let mut response = text(StatusCode::OK, metrics);
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -163,7 +162,7 @@ fn exposition(metrics: impl Into<Body>) -> Response {
     response
 }
 
-/// Answers the requests of one connection.
+/// Handles the requests of one connection.
 #[derive(Clone)]
 struct Answering {
     admin_state: Arc<AdminState>,

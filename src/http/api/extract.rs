@@ -1,4 +1,4 @@
-//! What handlers of both APIs take out of a request, beside axum's own extractors.
+//! Extractors of both APIs, beside axum's own.
 
 use std::convert::Infallible;
 
@@ -18,10 +18,10 @@ impl<S: Sync> FromRequestParts<S> for ExternalUrl {
     }
 }
 
-/// A part of the path, as the client wrote it but for its escapes.
+/// Returns a segment of the path, decoded.
 ///
 /// # Errors
-/// The route has no part of that name.
+/// The route has no segment of that name.
 pub(in crate::http) async fn part<D: Dialect, S: Send + Sync>(
     parts: &mut Parts,
     state: &S,
@@ -34,7 +34,8 @@ pub(in crate::http) async fn part<D: Dialect, S: Send + Sync>(
     part.map(|(_, value)| value.to_owned()).ok_or_else(missing)
 }
 
-/// Makes extractors of one part of the path each. axum's own has refusals that are not the API's.
+/// Defines one extractor for each path segment. The rejections of axum's own are not those of the
+/// API.
 macro_rules! path_parts {
     ($problem:ty; $($(#[doc = $doc:literal])+ $extractor:ident = $name:literal;)+) => {
         $(

@@ -1,4 +1,4 @@
-//! Waiting for a [turn](crate::fairness::turns), and work in one.
+//! Waits for a [turn](crate::fairness::turns), and runs work in one.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::problem::Problem;
 use crate::fairness::turns::{Asker, Turn, Turns};
 use crate::observe::spans::{self, span};
 
-/// Waits for a turn, but no longer than `patience`.
+/// Waits for a turn for at most `patience`.
 ///
 /// # Errors
-/// 503: too many wait already, or there was no turn in that time, for which `late` is the reason.
+/// 503: the queue is full, or there was no turn in time; `late` is the detail of the latter.
 pub(in crate::http) async fn turn_within<D: Dialect>(
     turns: &Turns,
     asker: Asker,
@@ -27,10 +27,10 @@ pub(in crate::http) async fn turn_within<D: Dialect>(
     }
 }
 
-/// Works beside the threads that serve requests. The turn ends with the work.
+/// Runs work on a blocking thread, in a turn that ends with it.
 ///
 /// # Errors
-/// The server stops.
+/// The server is stopping.
 pub(in crate::http) async fn work_in<D: Dialect, T: Send + 'static>(
     turn: Turn,
     work: impl FnOnce() -> T + Send + 'static,
@@ -38,7 +38,7 @@ pub(in crate::http) async fn work_in<D: Dialect, T: Send + 'static>(
     spans::spawn_blocking_holding(turn, work).await.map_err(not_done)
 }
 
-/// Why work on another thread has not come to its end. A panic goes on here, where panics are caught.
+/// Converts the error of a task. A panic is resumed, to be caught by the panic layer.
 pub(in crate::http) fn not_done<D: Dialect>(error: JoinError) -> Problem<D> {
     match error.try_into_panic() {
         Ok(panic) => std::panic::resume_unwind(panic),

@@ -1,5 +1,5 @@
-//! What a request may take, whichever API it is for: a place among those that are worked on, and so
-//! much of a URI and a body.
+//! Limits of a request in any API: `--max-requests`, the length of the URI, and the length and time
+//! of the body.
 
 use axum::body::{Body, Bytes};
 use axum::http::Uri;
@@ -9,37 +9,34 @@ use tracing::Instrument as _;
 use crate::http::app::Options;
 use crate::observe::spans::span;
 
-/// Why a request is not taken in.
+/// Reason to reject a request before it is handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) enum IntakeError {
-    /// There is no place for it now; the words are for the log.
+    /// Too many requests are in progress; the text is for the log.
     Busy(String),
-    /// Its URI is longer than so many bytes.
+    /// The URI is longer than this many bytes.
     UriTooLong(usize),
-    /// Its body is longer than so many bytes.
+    /// The body is longer than this many bytes.
     BodyTooLong(usize),
-    /// Its body did not arrive in time.
+    /// The body did not arrive in time.
     BodyTimeout,
-    /// Its body broke off, as the words say.
+    /// The body was cut off, for this reason.
     BodyBroken(String),
 }
 
-/// Refuses a path and query that are longer than is looked at.
+/// Rejects a path and query above the maximum length.
 pub(in crate::http) fn check_uri(uri: &Uri, options: &Options) -> Result<(), IntakeError> {
     let bytes = uri.path_and_query().map_or(0, |target| target.as_str().len());
     let most = options.max_uri_bytes;
     if bytes > most { Err(IntakeError::UriTooLong(most)) } else { Ok(()) }
 }
 
-/// Why there is no place for one more request.
+/// Returns the error for more than `--max-requests`.
 pub(in crate::http) fn busy(options: &Options) -> IntakeError {
-    IntakeError::Busy(format!(
-        "{} requests are worked on already (--max-requests)",
-        options.max_requests
-    ))
+    IntakeError::Busy(format!("{} requests are in progress (--max-requests)", options.max_requests))
 }
 
-/// The whole body.
+/// Reads the complete body.
 pub(in crate::http) async fn read(body: Body, options: &Options) -> Result<Bytes, IntakeError> {
     let most = options.max_body_bytes;
     let arriving = Limited::new(body, most).collect();

@@ -1,8 +1,8 @@
-//! Large answers that are written as a whole and stay in memory until their clients have taken them in: a
-//! bounded number of bytes, so that slow clients do not take the memory away.
+//! Large responses that are complete in memory until their clients have received them. Their total
+//! size is bounded, so slow clients cannot exhaust the memory.
 //!
-//! When there is no room for another, those whose clients stand still make room. Answers up to [`SMALL`] pass
-//! without a lock; the number of connections bounds them.
+//! When there is no room for another one, stalled ones are cut off. Responses up to [`SMALL`] are
+//! not counted, so they need no lock; the number of connections bounds them.
 
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -21,15 +21,15 @@ use crate::http::api::streamed::BrokenOff;
 use crate::model::Bug;
 use crate::observe::log_throttle::LogThrottle;
 
-/// Answers up to this size are not counted, in bytes.
+/// Maximum size of a response that is not counted, in bytes.
 const SMALL: u64 = 64 * 1024;
-/// The size of a part, in bytes. Parts are copied: a part that waits in the connection keeps itself in memory
-/// and not the answer.
+/// Size of a part, in bytes. Parts are copied, so a part in the connection's buffer does not keep
+/// the whole response in memory.
 const PART: usize = 128 * 1024;
-/// A client stands still if it has not taken in a part for so long.
+/// Time without progress after which a client counts as stalled.
 const STANDSTILL: Duration = Duration::from_secs(1);
 
-/// The large answers that are being sent.
+/// The large responses that are being sent.
 #[derive(Debug)]
 pub struct LargeAnswers {
     bytes_max: usize,
@@ -46,42 +46,42 @@ struct Sending {
     answers: HashMap<u64, Answer>,
 }
 
-/// The rest of an answer.
+/// The rest of a response.
 #[derive(Debug)]
 struct Answer {
     rest: Bytes,
-    /// Its size in memory, however much of it has been sent.
+    /// Its size in memory, however much has been sent.
     size: usize,
-    /// When it is cut off.
+    /// Deadline.
     until: Instant,
-    /// When the client began to take in the last part.
+    /// Time at which the client started to read the last part.
     moved: Instant,
 }
 
-/// Why an answer is not sent.
+/// Reason not to send a response.
 #[derive(Debug)]
 pub(in crate::http) enum Refusal {
-    /// There is no room for it at the moment.
+    /// There is not enough room at the moment.
     NoRoom,
     Bug(Bug),
 }
 
 impl LargeAnswers {
-    /// None, and room for so many bytes; each may take so long.
+    /// Creates an empty set of at most `bytes_max` bytes, each response of at most `time_max`.
     pub(in crate::http) fn new(bytes_max: usize, time_max: Duration, watch: Watch) -> Arc<Self> {
         let (sending, throttle) = (Mutex::default(), LogThrottle::default());
         Arc::new(Self { bytes_max, time_max, watch, sending, throttle })
     }
 
-    /// Bytes of large answers in memory.
+    /// Returns the number of bytes in memory.
     pub fn bytes(&self) -> usize {
         self.sending().bytes
     }
 
-    /// The same answer, counted if it is large. A single answer always has room, whatever its size.
+    /// Counts a response if it is large. A single response always has room, whatever its size.
     ///
     /// # Errors
-    /// There is no room for it, and it may be refused.
+    /// There is not enough room, and the response may be refused.
     pub(in crate::http) fn admit(
         self: &Arc<Self>,
         response: Response,
@@ -89,7 +89,7 @@ impl LargeAnswers {
     ) -> Result<Response, Refusal> {
         match response.body().size_hint().exact() {
             Some(size) if size > SMALL => {}
-            // Streamed ones have bounds of their own.
+            // Streamed responses have their own limits.
             Some(_) | None => return Ok(response),
         }
         let (head, body) = response.into_parts();
@@ -111,13 +111,13 @@ impl LargeAnswers {
         if cut_off > 0
             && let Some(count) = self.throttle.count()
         {
-            tracing::warn!(count, "large answers were cut off, because their clients stood still");
+            tracing::warn!(count, "large responses were cut off because their clients stalled");
         }
         let sent = Sent { answers: Arc::clone(self), id, left: size };
         Ok(Response::from_parts(head, Body::new(sent)))
     }
 
-    /// The next part of an answer; `None` if it has been cut off, or has taken too long.
+    /// Returns the next part of a response; `None` if it was cut off or its deadline has passed.
     fn part(&self, id: u64) -> Option<Bytes> {
         let now = self.watch.now();
         let mut sending = self.sending();
@@ -141,8 +141,8 @@ impl LargeAnswers {
 }
 
 impl Sending {
-    /// Removes answers whose clients stand still, the longest first, until there is room. Returns their
-    /// number.
+    /// Removes responses with stalled clients, the longest stalled first, until there is room.
+    /// Returns their number.
     fn make_room(&mut self, size: usize, bytes_max: usize, now: Instant) -> usize {
         let before = self.answers.len();
         while self.bytes.saturating_add(size) > bytes_max {
@@ -160,7 +160,7 @@ impl Sending {
     }
 }
 
-/// The bytes of a body that is in memory.
+/// Returns the bytes of a body that is complete in memory.
 fn whole(mut body: Body) -> Result<Bytes, Bug> {
     let size = body.size_hint().exact();
     let frame = pin!(body.frame()).now_or_never().flatten().and_then(Result::ok);
@@ -170,11 +170,11 @@ fn whole(mut body: Body) -> Result<Bytes, Bug> {
         .ok_or_else(|| Bug::new("a body of a known size is not in memory as a whole"))
 }
 
-/// The body of a large answer.
+/// The body of a large response.
 struct Sent {
     answers: Arc<LargeAnswers>,
     id: u64,
-    /// Bytes that have not been handed over.
+    /// Bytes that have not been passed on.
     left: usize,
 }
 
@@ -191,7 +191,7 @@ impl HttpBody for Sent {
         }
         let Some(part) = self.answers.part(self.id) else {
             self.left = 0;
-            let why = "the client did not take in a large answer fast enough".to_owned();
+            let why = "the client read a large response too slowly".to_owned();
             return Poll::Ready(Some(Err(BrokenOff::slow_client(why))));
         };
         self.left = self.left.saturating_sub(part.len());
@@ -229,7 +229,7 @@ mod tests {
     const SIZE: usize = PART * 3 + 1;
     const TIME_MAX: Duration = Duration::from_mins(5);
 
-    /// Answers with a watch that the test puts forward.
+    /// Responses with a clock that the test advances.
     struct Timed {
         answers: Arc<LargeAnswers>,
         milliseconds: Arc<AtomicU64>,
@@ -255,7 +255,7 @@ mod tests {
         }
     }
 
-    /// Takes in a part.
+    /// Reads a part.
     async fn take(body: &mut Body) -> Option<Result<usize, String>> {
         let frame = body.frame().await?;
         Some(frame.map(|part| part.data_ref().unwrap().len()).map_err(|why| why.to_string()))
@@ -315,7 +315,7 @@ mod tests {
     async fn an_answer_has_a_bounded_time_and_one_alone_may_have_any_size() {
         let timed = Timed::new(1);
         let mut body = timed.admit(SIZE).unwrap();
-        // That of a write is sent all the same.
+        // The response of a write is sent all the same.
         let response = Response::new(vec![b'x'; SIZE].into());
         let written = timed.answers.admit(response, false).unwrap();
         assert_eq!(timed.answers.bytes(), SIZE * 2);

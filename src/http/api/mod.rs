@@ -1,6 +1,5 @@
-//! What the two APIs have in common: a table of [routes] as an axum router, the layers around it, and
-//! what handlers take ([`extract`]) and give ([`reply`], [`problem`]). What each of them does in its own
-//! way is its [`Dialect`].
+//! Shared parts of the APIs: a table of [routes] as an axum router, the layers around it, extractors
+//! ([`extract`]) and responses ([`reply`], [`problem`]). [`Dialect`] is what differs between them.
 
 pub(super) mod extract;
 pub(super) mod in_turn;
@@ -46,14 +45,14 @@ use crate::http::layers::panics;
 use crate::model::Refusal;
 use crate::store::effects::Origin;
 
-/// What differs between the APIs: versions, what is asked of every request, the choice of a row, and the
+/// Differences between the APIs: versions, checks of every request, the choice of a row, and the
 /// form of errors.
 pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
-    /// The versions that a row of the table is valid for.
+    /// The versions that a row of the table applies to.
     type Versions: Send + Sync;
-    /// What the API reads from the headers of every request, beside the caller.
+    /// Facts that the API reads from the headers of every request, apart from the caller.
     type Facts: Debug + Send + Sync;
-    /// What an error tells programs beside the status.
+    /// Machine-readable part of an error, beside the status.
     type Code: Clone + Debug + Default + Eq + Send + Sync;
 
     /// The name of the API in metrics.
@@ -61,10 +60,10 @@ pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
     /// Whether a slash at the end of a path is ignored.
     const IGNORES_LAST_SLASH: bool;
 
-    /// The path below which the API is served as well; may be empty.
+    /// The additional path prefix of the API; may be empty.
     fn prefix(options: &Options) -> &str;
 
-    /// Reads the headers. Errors in them are reported by [`Self::understand`], which runs after
+    /// Reads the headers. [`Self::understand`] reports their errors, since it runs after
     /// authentication.
     fn facts(headers: &HeaderMap) -> Self::Facts;
 
@@ -73,23 +72,23 @@ pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
         caller
     }
 
-    /// Checks what every request must fulfil, whatever its path.
+    /// Makes the checks of every request, whatever its path.
     ///
     /// # Errors
-    /// What is wrong with the request.
+    /// The request is invalid.
     fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem<Self>>;
 
-    /// Chooses the row of a route that answers a request.
+    /// Chooses the row of a route for a request.
     ///
     /// # Errors
-    /// No row matches, or the policy does not allow it to the caller.
+    /// No row matches, or the policy does not allow it.
     fn choose<'r>(
         rows: &'r [Row<Self>],
         app: &App,
         request: &Request,
     ) -> Result<&'r Row<Self>, Problem<Self>>;
 
-    /// The status for a refusal of the store, unless the handler chooses another.
+    /// The status of a refusal by the store, unless the handler chooses another.
     fn status(why: &Refusal) -> StatusCode;
 
     /// Writes a problem as a response.
@@ -104,17 +103,14 @@ pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
     }
 }
 
-/// What the layers have found out about a request. They share it.
+/// Facts that the layers have established about a request. All of them share it.
 #[derive(Debug)]
 pub(super) struct Context<D: Dialect> {
-    /// The method of the request.
     pub(super) method: Method,
-    /// The id of the request.
     pub(super) request_id: String,
-    /// What the API has read from the headers.
     pub(super) facts: D::Facts,
     caller: OnceLock<Arc<Caller>>,
-    /// The path of the route that answers.
+    /// The path of the matched route.
     route: OnceLock<&'static str>,
 }
 
@@ -135,7 +131,7 @@ impl<D: Dialect> Context<D> {
     }
 }
 
-/// The context of a request.
+/// Returns the context of a request.
 ///
 /// # Errors
 /// The request did not pass the layers.
@@ -144,13 +140,13 @@ pub(super) fn context<D: Dialect>(extensions: &Extensions) -> Result<&Context<D>
     extensions.get::<Arc<Context<D>>>().map(Arc::as_ref).ok_or_else(missing)
 }
 
-/// An API as a service: a router of its table, with the layers in front of it.
+/// Creates the service of an API: a router of its table, with the layers in front of it.
 ///
 /// The layers check a request in the reference's order, because the order decides which of several
-/// errors a client sees: the length of the URI, the caller, `--max-requests`, what the API checks of
-/// every request, the path. [`Dialect::choose`] makes the checks of a route. `GET` of the root, by which
-/// clients find out whether the server answers, needs no token and is answered however busy the server
-/// is.
+/// errors a client sees: the length of the URI, the caller, `--max-requests`, the API's checks of
+/// every request, the path. [`Dialect::choose`] makes the checks of a route. `GET` of the root,
+/// which clients use to find out whether the server is up, needs no token and does not count
+/// towards `--max-requests`.
 pub(super) fn service<D: Dialect>(
     app: &Arc<App>,
     root: Route<D>,
@@ -173,7 +169,7 @@ pub(super) fn service<D: Dialect>(
             if request.uri().path() == root_path {
                 return Either::Left(open.clone().oneshot(request));
             }
-            // Boxed, because the layers outside move what they wait for.
+            // Boxed, because the outer layers move the future.
             let (app, limited) = (Arc::clone(&app), limited.clone());
             Either::Right(Box::pin(identified::<D, _>(app, limited, request)))
         })
@@ -196,7 +192,7 @@ fn respond<D: Dialect>(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clon
         request.extensions_mut().insert(Arc::clone(&context));
         let large_answers = Arc::clone(&large_answers);
         let then = move |response| {
-            // What a write has done is told, however little room there is.
+            // The result of a write is always sent, however little room there is.
             let may_be_refused = context.method.is_safe();
             let admitted = large_answers.admit(written(response, &context), may_be_refused);
             admitted.unwrap_or_else(|refusal| {
@@ -231,8 +227,8 @@ fn written<D: Dialect>(mut response: Response, context: &Context<D>) -> Response
     response
 }
 
-/// Authenticates the caller, then calls `inner`, which takes one of `--max-requests`: unknown callers
-/// take none of them. The only error of `inner` is that all of them are taken.
+/// Authenticates the caller, then calls `inner`, which takes one of `--max-requests`:
+/// unauthenticated requests do not count. The only error of `inner` is that none is left.
 async fn identified<D, S>(app: Arc<App>, inner: S, request: Request) -> Result<Response, Infallible>
 where
     D: Dialect,
@@ -263,7 +259,7 @@ async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<
     Ok(())
 }
 
-/// Makes the checks of every request, and refuses paths that cannot be decoded.
+/// Makes the checks of every request, and rejects paths that cannot be decoded.
 fn understand<D: Dialect>(request: &mut Request) -> Before {
     let understood = || {
         D::understand(context(request.extensions())?, request)?;
@@ -280,7 +276,7 @@ fn understand<D: Dialect>(request: &mut Request) -> Before {
     }
 }
 
-/// Answers 503 while the server waits for its database.
+/// Responds 503 while the database is not open.
 pub(super) fn refuse<D: Dialect>(request: &Request, why: &str) -> Response {
     let context = Context::<D>::of(request);
     // Errors of the request are reported once the server is ready.

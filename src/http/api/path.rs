@@ -1,5 +1,5 @@
-//! Paths, decoded once and written in one form. Routes and the access rules of tokens see the same
-//! parts; an escaped slash (`%2F`) is a character of a part and ends none.
+//! Decodes and normalizes paths. Routes and the access rules of tokens see the same segments; an
+//! escaped slash (`%2F`) is part of a segment and does not end it.
 
 use axum::extract::Request;
 use axum::http::uri::PathAndQuery;
@@ -8,7 +8,7 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 
 use super::Dialect;
 
-/// What is escaped in a part when a path is written: all but what webob leaves as it is.
+/// Characters that are escaped in a segment: all but those that webob leaves.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -27,12 +27,12 @@ const ESCAPED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// The parts of a path between its slashes, without escapes; or what is wrong with it, in words.
+/// Returns the decoded segments of a path, or what is wrong with it.
 fn parts(path: &str) -> Result<Vec<String>, String> {
     path.strip_prefix('/').unwrap_or(path).split('/').map(decode).collect()
 }
 
-/// A path written in the one way that access rules are compared with; or what is wrong with it.
+/// Returns the canonical form of a path for comparison with access rules, or what is wrong with it.
 pub(in crate::http) fn canonical(path: &str) -> Result<String, String> {
     let mut written = String::with_capacity(path.len());
     for part in parts(path)? {
@@ -51,7 +51,7 @@ fn decode(part: &str) -> Result<String, String> {
     Ok(decoded.into_owned())
 }
 
-/// The path of a request as it is and, if it begins with the prefix, without it.
+/// Returns the path of a request and, if it starts with the prefix, the path without it.
 pub(in crate::http) fn with_and_without<'r>(
     prefix: &str,
     request: &'r Request,
@@ -61,21 +61,21 @@ pub(in crate::http) fn with_and_without<'r>(
     [Some(path), below].into_iter().flatten()
 }
 
-/// The prefix that the client's path had, if it had the configured one.
+/// The prefix of the client's path, if it had the configured one.
 #[derive(Clone, Debug)]
 struct Prefix(String);
 
-/// What is wrong with a path that cannot be decoded.
+/// Reason why a path cannot be decoded.
 #[derive(Clone, Debug)]
 pub(super) struct UndecodablePath(pub(super) String);
 
-/// The prefix by which a request came; empty if it came by none.
+/// Returns the prefix of a request; empty if it had none.
 pub(in crate::http) fn prefix(extensions: &Extensions) -> &str {
     extensions.get::<Prefix>().map_or("", |prefix| prefix.0.as_str())
 }
 
-/// Brings the path into the form of the routes: without the configured prefix, and with only those
-/// characters escaped that have to be.
+/// Normalizes the path for the routes: removes the configured prefix, and escapes only what needs
+/// to be.
 pub(in crate::http) fn normalized<D: Dialect>(prefix: &str, mut request: Request) -> Request {
     let (taken, rest) = split_prefix(prefix, request.uri().path());
     let bare = if D::IGNORES_LAST_SLASH { rest.strip_suffix('/').unwrap_or(rest) } else { rest };
@@ -100,7 +100,7 @@ pub(in crate::http) fn normalized<D: Dialect>(prefix: &str, mut request: Request
     request
 }
 
-/// The same URI with another path. The target of `CONNECT`, an address without a path, becomes one.
+/// Replaces the path of a URI. The target of `CONNECT`, an authority without a path, becomes one.
 fn with_path(uri: &Uri, path: &str) -> Result<Uri, axum::http::Error> {
     let mut parts = uri.clone().into_parts();
     if parts.scheme.is_none() {
@@ -114,7 +114,7 @@ fn with_path(uri: &Uri, path: &str) -> Result<Uri, axum::http::Error> {
     Ok(Uri::from_parts(parts)?)
 }
 
-/// The configured prefix and what follows it, if the path has it.
+/// Splits the configured prefix off a path, if it has it.
 fn split_prefix<'p>(prefix: &'p str, path: &'p str) -> (&'p str, &'p str) {
     match path.strip_prefix(prefix) {
         Some(rest) if !prefix.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {

@@ -1,4 +1,4 @@
-//! Errors of requests. Each API writes them in its own form: [`Dialect::render`].
+//! Errors of requests. Each API renders them in its own form: [`Dialect::render`].
 
 use std::fmt;
 
@@ -12,17 +12,16 @@ use crate::http::layers::identity::IdentityError;
 use crate::model::Bug;
 use crate::store;
 
-/// How long a client should wait before it tries again, in seconds.
+/// Value of `Retry-After`, in seconds.
 pub(in crate::http) const RETRY_AFTER: &str = "1";
 
-/// An error that a client is told.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Problem<D: Dialect> {
-    /// The status of the response.
     pub(in crate::http) status: StatusCode,
-    /// What programs read.
+    /// The machine-readable code.
     pub(in crate::http) code: D::Code,
-    /// What people read; empty: the usual sentence of the status.
+    /// The detail for people; empty: the standard text of the status.
     pub(in crate::http) detail: String,
     /// The value of `Allow`, for 405.
     pub(in crate::http) allow: Option<String>,
@@ -33,70 +32,66 @@ pub(in crate::http) struct Problem<D: Dialect> {
 }
 
 impl<D: Dialect> Problem<D> {
-    /// A problem with a status and a sentence.
     pub(in crate::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let (code, detail) = (D::Code::default(), detail.into());
         Self { status, code, detail, allow: None, www_authenticate: None, cause: None }
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is invalid.
     pub(in crate::http) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// 401: the caller is unknown, or may not.
+    /// 401: the caller is not authenticated, or not allowed.
     pub(in crate::http) fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "")
     }
 
-    /// 404: there is no such thing.
     pub(in crate::http) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    /// 405: not by this method; `allow` lists those there are.
+    /// 405: `allow` lists the allowed methods.
     pub(in crate::http) fn method_not_allowed(detail: impl Into<String>, allow: String) -> Self {
         Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
     }
 
-    /// 409: it clashes with what is stored.
+    /// 409: conflict with the stored state.
     pub(in crate::http) fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail)
     }
 
-    /// 500: a fault of ours. The cause goes to the log only.
+    /// 500: an internal error. The cause is only logged.
     pub(in crate::http) fn internal(cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::new(StatusCode::INTERNAL_SERVER_ERROR, "") }
     }
 
-    /// 503: not now, for instance because something that is needed is away. The cause goes to the log
-    /// only.
+    /// 503: temporarily unavailable, for instance because a dependency is. The cause is only
+    /// logged.
     pub(in crate::http) fn unavailable(cause: impl Into<String>) -> Self {
         Self { cause: Some(cause.into()), ..Self::not_now("") }
     }
 
-    /// 503: not now, for a reason that the client may know.
+    /// 503: temporarily unavailable, for a reason that the client may see.
     pub(in crate::http) fn not_now(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
     }
 
-    /// 503: Keystone does not say.
+    /// 503: Keystone is not available.
     pub(in crate::http) fn without_keystone(cause: String) -> Self {
         Self::unavailable(cause).detail("The Keystone service is temporarily unavailable.")
     }
 
-    /// The same with another sentence.
     pub(in crate::http) fn detail(self, detail: impl Into<String>) -> Self {
         Self { detail: detail.into(), ..self }
     }
 
-    /// The same with a code.
     pub(in crate::http) fn code(self, code: D::Code) -> Self {
         Self { code, ..self }
     }
 }
 
-/// For the log: the cause, or what the client is told.
+/// For the log: the cause, or the detail.
 impl<D: Dialect> fmt::Display for Problem<D> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(self.cause.as_ref().unwrap_or(&self.detail))
@@ -143,9 +138,9 @@ impl<D: Dialect> From<IntakeError> for Problem<D> {
 impl<D: Dialect> From<large_answers::Refusal> for Problem<D> {
     fn from(refusal: large_answers::Refusal) -> Self {
         match refusal {
-            large_answers::Refusal::NoRoom => {
-                Self::not_now("too many large answers are being sent; ask again, or for less")
-            }
+            large_answers::Refusal::NoRoom => Self::not_now(
+                "too many large responses are being sent; retry later, or request less",
+            ),
             large_answers::Refusal::Bug(bug) => bug.into(),
         }
     }
@@ -158,7 +153,7 @@ impl<D: Dialect> From<Bug> for Problem<D> {
 }
 
 impl<D: Dialect> From<store::Error> for Problem<D> {
-    /// What a failure of the store means wherever a resource does not say otherwise.
+    /// Converts failures of the store, unless a resource handles them otherwise.
     fn from(error: store::Error) -> Self {
         match error {
             store::Error::Refused(why) => Self::new(D::status(&why), why.to_string()),

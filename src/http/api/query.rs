@@ -1,11 +1,11 @@
-//! Query strings, as pairs of names and values.
+//! Query strings as pairs of names and values.
 
 use percent_encoding::percent_decode_str;
 
-/// The pairs of a query string in their order, without escapes.
+/// Decodes a query string into its pairs, in order.
 ///
 /// # Errors
-/// A name or a value is not UTF-8, or has a NUL, which cannot be stored.
+/// A name or a value is not UTF-8, or contains a NUL character, which PostgreSQL cannot store.
 pub(in crate::http) fn pairs(
     text: &str,
     separators: &[char],

@@ -1,4 +1,4 @@
-//! Answers that went well: status, content, where the thing is, when it last changed.
+//! Successful responses: status, content, location, modification time.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,10 +10,10 @@ use serde::Serialize;
 use super::json;
 use crate::model::Bug;
 
-/// The first second, since the Unix epoch, that HTTP cannot write.
+/// The first second, since the Unix epoch, that an HTTP date cannot represent.
 const END_OF_YEAR_9999: i64 = 253_402_300_800;
 
-/// An answer that a handler gives.
+/// The response of a handler.
 #[derive(Debug)]
 pub(in crate::http) struct Reply {
     status: StatusCode,
@@ -28,7 +28,7 @@ impl Reply {
         Self::body(Body::from(json::written(view)))
     }
 
-    /// 200 with JSON that is already written, or that is written while it is sent.
+    /// 200 with JSON that is already written or streamed.
     pub(in crate::http) fn body(json: Body) -> Self {
         Self { content: Some(json), ..Self::empty(StatusCode::OK) }
     }
@@ -38,7 +38,6 @@ impl Reply {
         Self::empty(StatusCode::CREATED)
     }
 
-    /// 204.
     pub(in crate::http) fn no_content() -> Self {
         Self::empty(StatusCode::NO_CONTENT)
     }
@@ -47,17 +46,15 @@ impl Reply {
         Self { status, content: None, media_type: "application/json", headers: Vec::new() }
     }
 
-    /// The same, with content that is of another type than JSON.
     pub(in crate::http) fn of_type(self, media_type: &'static str) -> Self {
         Self { media_type, ..self }
     }
 
-    /// The same with another status.
     pub(in crate::http) fn status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// The same with a header. Values of ours can always be written.
+    /// Adds a header, whose value must be valid.
     pub(in crate::http) fn header(mut self, name: HeaderName, text: &str) -> Self {
         let value = HeaderValue::try_from(text)
             .unwrap_or_else(|error| Bug::raise(format!("{text:?} in a header: {error}")));
@@ -65,14 +62,13 @@ impl Reply {
         self
     }
 
-    /// The same, saying where the thing is: an absolute URI.
+    /// Adds a `Location` header: an absolute URI.
     pub(in crate::http) fn at(self, location: &str) -> Self {
         self.header(header::LOCATION, location)
     }
 
-    /// The same, saying when the thing last changed, in seconds since the Unix epoch, if that is
-    /// known, and that it must not be kept. Versions that do not know these headers lose them again
-    /// (see `Microversion::describe`).
+    /// Adds `Last-Modified`, in seconds since the Unix epoch, if known, and `Cache-Control`. Older
+    /// versions, which do not have these headers, remove them again (see `Microversion::describe`).
     pub(in crate::http) fn modified(self, seconds: impl Into<Option<i64>>) -> Self {
         let reply = self.header(header::CACHE_CONTROL, "no-cache");
         match seconds.into() {
@@ -96,7 +92,7 @@ impl IntoResponse for Reply {
     }
 }
 
-/// A moment as HTTP writes it: seconds since the Unix epoch.
+/// Formats seconds since the Unix epoch as an HTTP date.
 fn http_date(seconds: i64) -> String {
     let since = u64::try_from(seconds)
         .ok()

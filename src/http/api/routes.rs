@@ -1,4 +1,4 @@
-//! Routes: the rows that answer one path, by method and, where an API has versions, by version.
+//! Routes: the rows of a path, by method and, where an API has versions, by version.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -21,7 +21,7 @@ use crate::http::app::App;
 
 /// A path with its rows.
 pub(in crate::http) struct Route<D: Dialect> {
-    /// The path as axum has it, with `{name}` for a variable segment.
+    /// The path in axum's syntax, with `{name}` for a variable segment.
     pub(in crate::http) path: &'static str,
     /// The rows, in the order of the header `Allow`.
     pub(in crate::http) rows: Vec<Row<D>>,
@@ -29,23 +29,20 @@ pub(in crate::http) struct Route<D: Dialect> {
 
 /// One method of a path in a range of versions.
 pub(in crate::http) struct Row<D: Dialect> {
-    /// The method.
     pub(in crate::http) method: Method,
-    /// The versions that have the row.
+    /// The versions of the row.
     pub(in crate::http) versions: D::Versions,
-    /// What requests at other versions get.
+    /// The response at other versions.
     pub(in crate::http) elsewhere: Elsewhere,
-    /// The media types that are checked.
     pub(in crate::http) media: Media,
     /// Whether the media type is checked before the version.
     pub(in crate::http) media_before_version: bool,
     /// Policy rules, one of which must allow the caller. Empty: anyone, or the handler checks.
     pub(in crate::http) rules: Vec<Rule>,
-    /// The handler.
     handler: BoxedHandler,
 }
 
-/// The versions of a row of an API that has one version.
+/// Versions of a row in an API with a single version.
 pub(in crate::http) struct OneVersion;
 
 impl From<RangeFull> for OneVersion {
@@ -54,16 +51,14 @@ impl From<RangeFull> for OneVersion {
     }
 }
 
-/// What requests get at versions that do not have a row.
+/// Response at versions without a matching row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Elsewhere {
-    /// 404.
     NotFound,
-    /// 405.
     NotAllowed,
 }
 
-/// The media types that a row checks.
+/// Media types that a row checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Media {
     /// The client must accept JSON.
@@ -125,7 +120,7 @@ methods! {
     delete = DELETE, Any;
 }
 
-/// A path with its rows.
+/// Creates a route of a path and its rows.
 pub(in crate::http) fn route<D: Dialect, const N: usize>(
     path: &'static str,
     rows: [Row<D>; N],
@@ -134,7 +129,7 @@ pub(in crate::http) fn route<D: Dialect, const N: usize>(
 }
 
 impl<D: Dialect> Route<D> {
-    /// The same route with other handlers, which `map` makes of the method and the handler of each row.
+    /// Replaces the handlers: `map` is given the method and the handler of each row.
     pub(in crate::http) fn map_handlers(
         self,
         map: impl Fn(&Method, BoxedHandler) -> BoxedHandler,
@@ -144,7 +139,7 @@ impl<D: Dialect> Route<D> {
     }
 }
 
-/// The methods that rows have, each once, in the order of the table.
+/// Returns the methods of the rows, each once, in the order of the table.
 pub(in crate::http) fn methods<D: Dialect>(rows: &[Row<D>]) -> Vec<&str> {
     let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();
     methods.dedup();
@@ -152,7 +147,7 @@ pub(in crate::http) fn methods<D: Dialect>(rows: &[Row<D>]) -> Vec<&str> {
 }
 
 impl<D: Dialect> Row<D> {
-    /// A row that checks no media types.
+    /// Creates a row that checks no media types.
     pub(in crate::http) fn new(
         method: Method,
         versions: D::Versions,
@@ -170,23 +165,23 @@ impl<D: Dialect> Row<D> {
         }
     }
 
-    /// The same without a check of media types.
+    /// Removes the check of media types.
     pub(in crate::http) fn of_any_media(self) -> Self {
         Self { media: Media::Any, ..self }
     }
 
-    /// The same with the media type checked before the version.
+    /// Checks the media type before the version.
     pub(in crate::http) fn media_first(self) -> Self {
         Self { media_before_version: true, ..self }
     }
 
-    /// The same with 405 instead of 404 at other versions.
+    /// Responds 405 instead of 404 at other versions.
     pub(in crate::http) fn not_allowed_elsewhere(self) -> Self {
         Self { elsewhere: Elsewhere::NotAllowed, ..self }
     }
 
-    /// The same with another policy rule that may allow the caller. The handler checks which of them
-    /// the request needs.
+    /// Adds a policy rule that may allow the caller. The handler checks which of them the request
+    /// needs.
     pub(in crate::http) fn or(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self

@@ -1,8 +1,8 @@
-//! What the reference's framework calls a status, and what it says of it. Clients read these texts.
+//! Names and explanations of statuses in the reference's framework. Clients read these texts.
 
 use axum::http::StatusCode;
 
-/// The name of a status.
+/// Returns the name of a status.
 pub(in crate::http) fn title(status: StatusCode) -> &'static str {
     match status {
         StatusCode::PAYLOAD_TOO_LARGE => "Request Entity Too Large",
@@ -11,7 +11,7 @@ pub(in crate::http) fn title(status: StatusCode) -> &'static str {
     }
 }
 
-/// What a status means; empty where there is nothing to add to its name.
+/// Returns the explanation of a status; empty if it has none.
 pub(in crate::http) fn explanation(status: StatusCode) -> &'static str {
     match status {
         StatusCode::BAD_REQUEST => {

@@ -1,4 +1,4 @@
-//! Bodies that are made part by part while they are sent. Every such body is built by [`body`].
+//! Bodies that are produced part by part while they are sent. Every such body is built by [`body`].
 
 use std::convert::Infallible;
 use std::fmt::Display;
@@ -19,11 +19,12 @@ use tracing::Instrument as _;
 /// The size of a part, in bytes.
 pub(in crate::http) const PART: usize = 256 * 1024;
 
-/// A streaming body. It may be polled again after its end, as compression does. The stream is dropped at
+/// A streaming body. It may be polled after its end, as compression does. The stream is dropped at
 /// the end, or at the first error.
 struct Streamed(Option<BoxStream<'static, Result<Bytes, BoxError>>>);
 
-/// A body of the parts of a stream. A body that ends with an error must not look whole.
+/// Creates a body from a stream of parts. If the stream fails, the body must end with an error, so
+/// that the client does not take it for complete.
 pub(crate) fn body<E>(parts: impl Stream<Item = Result<Bytes, E>> + Send + 'static) -> Body
 where
     E: Into<BoxError> + 'static,
@@ -52,28 +53,28 @@ impl HttpBody for Streamed {
     }
 }
 
-/// Why a body ended before its last part.
+/// A body that was cut off.
 #[derive(Debug, thiserror::Error)]
 #[error("{detail}")]
 pub(in crate::http) struct BrokenOff {
-    /// The reason in metrics.
+    /// The reason label in metrics.
     pub(in crate::http) reason: &'static str,
     detail: String,
 }
 
 impl BrokenOff {
-    /// The client has not taken in its answer within the time that it has for that.
+    /// The client did not receive the response in time.
     pub(in crate::http) fn slow_client(detail: String) -> Self {
         Self { reason: "slow_client", detail }
     }
 }
 
-/// Why the making of a body ended before the last part.
+/// Reason why a body is cut off.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::http) enum CutShort<E> {
     #[error("{0}")]
     Failed(E),
-    #[error("the client had not taken it in after {0:?}")]
+    #[error("the client had not received it after {0:?}")]
     SlowClient(Duration),
     #[error("{0}")]
     Panic(JoinError),
@@ -90,28 +91,28 @@ impl<E: Display> From<CutShort<E>> for BrokenOff {
     }
 }
 
-/// The client has gone.
+/// The client has disconnected.
 #[derive(Debug, thiserror::Error)]
-#[error("the client has gone")]
+#[error("the client has disconnected")]
 pub(in crate::http) struct ClientGone;
 
-/// Takes the parts of a body. Up to three parts are in memory: the one that the client takes in, one that
-/// waits, and the next.
+/// Channel for the parts of a body. Up to three parts are in memory: the one being sent, one in the
+/// channel, and the next.
 pub(in crate::http) struct Parts(mpsc::Sender<Bytes>);
 
 impl Parts {
-    /// Sends a part, once there is room for it to wait.
+    /// Sends a part, once the channel has room.
     ///
     /// # Errors
-    /// The client has gone.
+    /// The client has disconnected.
     pub(in crate::http) async fn send(&self, part: Bytes) -> Result<(), ClientGone> {
         self.0.send(part).await.map_err(|_| ClientGone)
     }
 
-    /// Sends a part, if there is room for it to wait within `patience`. Returns whether it has.
+    /// Sends a part, if the channel has room within `patience`. Returns whether it was sent.
     ///
     /// # Errors
-    /// The client has gone.
+    /// The client has disconnected.
     pub(in crate::http) async fn send_within(
         &self,
         part: Bytes,
@@ -124,14 +125,14 @@ impl Parts {
     }
 }
 
-/// A body that a task makes. The task ends when this, or the body, is dropped.
+/// A body produced by a task. The task ends when this, or the body, is dropped.
 pub(in crate::http) struct Making<E> {
     parts: mpsc::Receiver<Bytes>,
     task: JoinSet<Result<(), CutShort<E>>>,
 }
 
 impl<E: Display + Send + 'static> Making<E> {
-    /// Begins to make a body within `most`, in a task within the current span.
+    /// Starts a task that produces a body within `most`, in the current span.
     pub(in crate::http) fn begin<F>(most: Duration, work: impl FnOnce(Parts) -> F) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -149,7 +150,7 @@ impl<E: Display + Send + 'static> Making<E> {
         Self { parts, task }
     }
 
-    /// The next part, or why there is none.
+    /// Returns the next part, or the reason why the body is cut off.
     pub(in crate::http) async fn next(&mut self) -> Option<Result<Bytes, CutShort<E>>> {
         if let Some(part) = self.parts.recv().await {
             return Some(Ok(part));
@@ -161,7 +162,7 @@ impl<E: Display + Send + 'static> Making<E> {
         }
     }
 
-    /// The body: a first part, and what is still to be made.
+    /// Returns the body: a first part, and the parts to come.
     pub(in crate::http) fn body(self, first: Bytes) -> Body {
         let rest = stream::unfold(self, |mut making| async {
             Some((making.next().await?.map_err(BrokenOff::from), making))
@@ -170,13 +171,12 @@ impl<E: Display + Send + 'static> Making<E> {
     }
 }
 
-/// A body whose parts take so little work that they are made when they are asked for. An empty part is the
-/// end.
+/// Creates a body whose parts are cheap, so they are produced when polled. An empty part ends it.
 pub(in crate::http) fn made_at_once(mut next: impl FnMut() -> Bytes + Send + 'static) -> Body {
     body(stream::unfold((), move |()| {
         let part = next();
         async {
-            // Others come to their turns between two parts.
+            // Let other tasks run between two parts.
             tokio::task::yield_now().await;
             (!part.is_empty()).then_some((Ok::<_, Infallible>(part), ()))
         }
@@ -194,7 +194,7 @@ mod tests {
 
     use super::{Making, body, made_at_once};
 
-    /// What a body has until its end or its error. Polls it three times more, and each time it has ended.
+    /// Reads a body to its end or error. Polls it three more times, and expects the end each time.
     async fn read(mut body: Body) -> Result<String, String> {
         let (mut text, mut error) = (String::new(), None);
         while let Some(frame) = body.frame().await {
@@ -210,7 +210,7 @@ mod tests {
         error.map_or(Ok(text), Err)
     }
 
-    /// A stream that panics when it is polled after its end, or fails after it has failed.
+    /// A stream that panics when polled after its end, and fails after an error.
     fn steps(
         ending: Option<&'static str>,
     ) -> impl stream::Stream<Item = Result<Bytes, &'static str>> {

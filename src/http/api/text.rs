@@ -1,5 +1,5 @@
-//! JSON being written as bytes, with what repeats from one candidate or provider to the next kept as it was
-//! written: names, the traits that many providers have alike, the amounts of the last candidate.
+//! Writes JSON as bytes, caching text that repeats between candidates or providers: names, trait
+//! lists that many providers share, the amounts of the last candidate.
 //!
 //! Names of classes and traits, suffixes and UUIDs need no escaping.
 
@@ -10,25 +10,25 @@ use crate::http::api::json;
 use crate::model::{Bug, ClassId, TraitId};
 use crate::world::World;
 
-/// Entries of each table of what is kept; a power of two.
+/// Entries of each cache; a power of two.
 const KEPT: usize = 64;
 
-/// Text, and what it was made of.
+/// JSON text and the caches for writing it.
 #[derive(Debug)]
 pub(in crate::http) struct Text {
     written: Vec<u8>,
     /// Keys of summaries, such as `"VCPU":{"capacity":`.
     classes: Kept<ClassId>,
-    /// `["CUSTOM_A","CUSTOM_B"]`, by where the list is in the world.
+    /// Lists such as `["CUSTOM_A","CUSTOM_B"]`, by their position in the world.
     traits: Kept<(usize, usize)>,
-    /// The amounts last written, and their text.
+    /// The last amounts, and their text.
     amounts: (Vec<(ClassId, i64)>, Vec<u8>),
-    /// The UUID last written, with its quotes.
+    /// The last UUID, with its quotes.
     uuid: (Uuid, [u8; 38]),
 }
 
 impl Text {
-    /// Nothing yet, with room for that many bytes.
+    /// Creates an empty text with room for `bytes`.
     pub(in crate::http) fn with_room(bytes: usize) -> Self {
         let mut nil = [b'"'; 38];
         hyphenate(Uuid::nil(), &mut nil);
@@ -41,12 +41,12 @@ impl Text {
         }
     }
 
-    /// How many bytes are written and not taken.
+    /// Returns the number of bytes that were written and not taken.
     pub(in crate::http) fn len(&self) -> usize {
         self.written.len()
     }
 
-    /// What is written so far; the rest is written into a room for that many bytes.
+    /// Takes the bytes written so far, and reserves `room` for the next.
     pub(in crate::http) fn take(&mut self, room: usize) -> Bytes {
         std::mem::replace(&mut self.written, Vec::with_capacity(room)).into()
     }
@@ -55,17 +55,15 @@ impl Text {
         self.written.extend_from_slice(text.as_bytes());
     }
 
-    /// A text in quotes, with what has to be escaped.
+    /// Writes a quoted and escaped text.
     pub(in crate::http) fn string(&mut self, text: &str) {
         json::write(&mut self.written, &text);
     }
 
-    /// A number with a fraction, as JSON has it.
     pub(in crate::http) fn float(&mut self, number: f64) {
         json::write(&mut self.written, &number);
     }
 
-    /// A UUID in quotes.
     pub(in crate::http) fn uuid(&mut self, uuid: Uuid) {
         if self.uuid.0 != uuid {
             self.uuid.0 = uuid;
@@ -82,7 +80,7 @@ impl Text {
         self.push(itoa::Buffer::new().format(count));
     }
 
-    /// The members of an object of amounts by class.
+    /// Writes the members of an object of amounts by class.
     pub(in crate::http) fn amounts(&mut self, amounts: &[(ClassId, i64)], world: &World) {
         let (last, text) = &mut self.amounts;
         if *last != amounts {
@@ -98,7 +96,7 @@ impl Text {
         self.written.extend_from_slice(text);
     }
 
-    /// A member of a summary's resources.
+    /// Writes a member of a summary's resources.
     pub(in crate::http) fn stock(
         &mut self,
         class: ClassId,
@@ -118,7 +116,7 @@ impl Text {
         self.push("}");
     }
 
-    /// A list of traits, which is the world's own: equal lists are one there.
+    /// Writes a list of traits. The world shares equal lists, so the cache compares addresses.
     pub(in crate::http) fn traits(&mut self, traits: &[TraitId], world: &World) {
         let place = (traits.as_ptr().addr(), traits.len());
         let list = self.traits.get(place, place.0 / 16, |text| {
@@ -134,7 +132,7 @@ impl Text {
     }
 }
 
-/// Texts by key; each key has one place, where the last to come stays.
+/// A direct-mapped cache: each key has one place, which holds the latest text.
 #[derive(Debug)]
 struct Kept<K> {
     entries: Vec<Option<(K, Vec<u8>)>>,
@@ -147,7 +145,7 @@ impl<K> Default for Kept<K> {
 }
 
 impl<K: Copy + Eq> Kept<K> {
-    /// The text of a key, which `write` makes if it is not there.
+    /// Returns the text of a key, which `write` produces if it is not cached.
     fn get(&mut self, key: K, hash: usize, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let place = hash % KEPT;
         let missing = || Bug::raise(format!("there is no place {place} among texts that are kept"));
@@ -162,7 +160,7 @@ impl<K: Copy + Eq> Kept<K> {
     }
 }
 
-/// A text, cut off after so many characters.
+/// Truncates a text to at most `most` characters.
 pub(in crate::http) fn shortened(text: &str, most: usize) -> String {
     let mut rest = text.chars();
     let mut shown: String = rest.by_ref().take(most).collect();

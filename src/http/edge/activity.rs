@@ -1,7 +1,7 @@
-//! What happens on one connection: whether a request is on it, and since when it has been idle.
+//! The state of one connection: its phase, and how long it has been idle.
 //!
-//! Written by the task of the connection. Read by the task that accepts connections, which closes
-//! idle ones when there is no room, and by the metrics.
+//! Written by the task of the connection. Read by the accept loop, which closes idle connections
+//! when there is no room, and by the metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -12,34 +12,34 @@ use tokio::time::Instant;
 
 use crate::http::edge::server::Bounds;
 
-/// How long the arrival of a head is no reason to close a connection for the sake of another.
+/// For this long, a connection with an incomplete head is not closed to make room.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a connection is doing.
+/// Phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Phase {
-    /// Nothing has come since it was accepted.
+    /// Nothing has been received since it was accepted.
     Fresh,
-    /// Its last request has been answered, and nothing has come since.
+    /// The last response has been sent, and nothing received since.
     Idle,
-    /// TLS is being agreed on, or the head of a request has begun and not ended.
+    /// The TLS handshake or the head of a request is incomplete.
     Arriving,
-    /// A request is on it.
+    /// A request is being handled.
     Busy,
-    /// The answer has been made, and is being sent.
+    /// A response is being sent.
     Sending,
 }
 
-/// What all connections of a listener's room have in common.
+/// State shared by all connections of a server.
 #[derive(Debug)]
 pub(in crate::http) struct Waiting {
     began: Instant,
-    /// By how many microseconds a test has put the clock forward.
+    /// Microseconds by which a test has advanced the clock.
     #[cfg(test)]
     pub(in crate::http) ahead: AtomicU64,
-    /// Whether a new connection waits for room.
+    /// Whether a new connection waits for a slot.
     pub(in crate::http) wanted: AtomicBool,
-    /// Told when a connection has become idle, or was asked to close and did not.
+    /// Notified when a connection becomes idle, or declines to close.
     pub(in crate::http) look: Notify,
 }
 
@@ -54,7 +54,7 @@ impl Waiting {
         }
     }
 
-    /// Microseconds since the beginning.
+    /// Microseconds since the start.
     fn now(&self) -> u64 {
         let now = u64::try_from(self.began.elapsed().as_micros());
         let now = now.unwrap_or(u64::MAX >> Moment::BITS);
@@ -64,12 +64,12 @@ impl Waiting {
     }
 }
 
-/// A phase and when it began, in one number.
+/// A phase and its start, packed into one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Moment(u64);
 
 impl Moment {
-    /// Bits of the phase; above them stand microseconds.
+    /// Bits of the phase; microseconds use the rest.
     const BITS: u32 = 3;
 
     fn new(phase: Phase, microseconds: u64) -> Self {
@@ -82,18 +82,18 @@ impl Moment {
             1 => Phase::Idle,
             2 => Phase::Arriving,
             3 => Phase::Busy,
-            // The last; no greater number is written.
+            // The last phase; greater numbers are never written.
             _ => Phase::Sending,
         }
     }
 
-    /// Microseconds since the server began.
+    /// Microseconds from the start of the server.
     pub(in crate::http) fn microseconds(self) -> u64 {
         self.0 >> Self::BITS
     }
 }
 
-/// What happens on one connection.
+/// The state of one connection.
 #[derive(Debug)]
 pub(in crate::http) struct Activity {
     waiting: Arc<Waiting>,
@@ -101,7 +101,7 @@ pub(in crate::http) struct Activity {
     asked: AtomicBool,
     ask: Notify,
     lingers: AtomicBool,
-    /// Heads that have come, say clearly where their requests end, and have not been answered.
+    /// Heads that were received, have unambiguous framing, and have not been handled.
     heads: AtomicUsize,
 }
 
@@ -119,7 +119,7 @@ impl Activity {
         activity
     }
 
-    /// What it is doing, and since when.
+    /// Returns the current phase and its start.
     pub(in crate::http) fn moment(&self) -> Moment {
         Moment(self.moment.load(Ordering::Relaxed))
     }
@@ -128,7 +128,7 @@ impl Activity {
         self.moment().phase()
     }
 
-    /// Goes over to another phase now.
+    /// Enters a phase now.
     pub(in crate::http) fn begin(&self, phase: Phase) {
         self.set(Moment::new(phase, self.waiting.now()));
     }
@@ -141,8 +141,8 @@ impl Activity {
         Duration::from_micros(self.waiting.now().saturating_sub(self.moment().microseconds()))
     }
 
-    /// Notes that bytes have come: outside of a request they begin the head of the next. The time
-    /// for the first head runs from the beginning of the connection.
+    /// Records received bytes: outside of a request they start the next head. The timeout of the
+    /// first head runs from the start of the connection.
     pub(in crate::http) fn bytes_came(&self) {
         let moment = self.moment();
         match moment.phase() {
@@ -152,23 +152,23 @@ impl Activity {
         }
     }
 
-    /// Notes that heads have come that say clearly where their requests end.
+    /// Records received heads with unambiguous framing.
     pub(in crate::http) fn heads_came(&self, count: usize) {
         self.heads.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Takes the head of the request that is to be answered. Returns false if it is not clear where that ends.
+    /// Takes the head of the next request. Returns false if its framing is ambiguous.
     pub(in crate::http) fn take_head(&self) -> bool {
         let less = |heads: usize| heads.checked_sub(1);
         self.heads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Whether a request has come whose answer has not been sent to its end.
+    /// Returns whether the response of a received request is incomplete.
     pub(in crate::http) fn is_answering(&self) -> bool {
         matches!(self.phase(), Phase::Busy | Phase::Sending)
     }
 
-    /// Notes that all that was written has been sent. Returns whether that was the end of an answer.
+    /// Records that all written bytes were flushed. Returns whether a response is complete.
     pub(in crate::http) fn flushed(&self) -> bool {
         let is_answered = self.phase() == Phase::Sending;
         if is_answered {
@@ -180,7 +180,7 @@ impl Activity {
         is_answered
     }
 
-    /// Whether nobody would miss it.
+    /// Returns whether the connection is idle and may be closed.
     pub(in crate::http) fn can_be_closed(&self) -> bool {
         match self.phase() {
             Phase::Fresh | Phase::Idle => true,
@@ -189,8 +189,8 @@ impl Activity {
         }
     }
 
-    /// When to look whether it has been silent for too long. A phase that begins before then has a
-    /// bound of its own, so this is never later than the shortest bound from now.
+    /// Returns when to check for a timeout. A phase that starts before then has its own timeout, so
+    /// this is never later than the shortest timeout from now.
     pub(in crate::http) fn look_at(&self, bounds: &Bounds) -> Instant {
         let soon = Instant::now() + bounds.header_timeout.min(bounds.idle_timeout);
         let since = Duration::from_micros(self.moment().microseconds());
@@ -198,7 +198,7 @@ impl Activity {
         limit.map_or(soon, |limit| limit.min(soon))
     }
 
-    /// Whether it has been silent for too long.
+    /// Returns whether a timeout has passed.
     pub(in crate::http) fn is_overdue(&self, bounds: &Bounds) -> bool {
         self.limit(bounds).is_some_and(|limit| self.age() >= limit)
     }
@@ -211,30 +211,31 @@ impl Activity {
         }
     }
 
-    /// Asks for its end, if it is idle.
+    /// Asks the connection to close, if it is idle.
     pub(in crate::http) fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
         self.ask.notify_one();
     }
 
-    /// Whether its end has been asked for.
+    /// Returns whether the connection was asked to close.
     pub(in crate::http) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Ready when its end is asked for.
+    /// Completes when the connection is asked to close.
     pub(in crate::http) async fn asked(&self) {
         self.ask.notified().await;
     }
 
-    /// Says that it goes on although its end was asked for: a request has come.
+    /// Declines to close: a request has arrived.
     pub(in crate::http) fn refuse(&self) {
         self.asked.store(false, Ordering::Relaxed);
         self.waiting.look.notify_one();
     }
 
-    /// The client may be sending when the last answer has been sent: what comes is to be read
-    /// for a while, or the system would take the answer back from a client that has not read it.
+    /// The client may still be sending after the last response. The rest is read for a while,
+    /// because the system would otherwise reset the connection before the client has read the
+    /// response.
     pub(in crate::http) fn linger(&self) {
         self.lingers.store(true, Ordering::Relaxed);
     }
@@ -244,12 +245,12 @@ impl Activity {
     }
 }
 
-/// Notes the end of an answer when it is dropped.
+/// Marks the response as complete on drop.
 #[derive(Debug)]
 pub(in crate::http) struct UntilSent(Arc<Activity>);
 
 impl UntilSent {
-    /// Notes that a request has come.
+    /// Records the start of a request.
     pub(in crate::http) fn begin(activity: &Arc<Activity>) -> Self {
         activity.begin(Phase::Busy);
         Self(Arc::clone(activity))

@@ -1,5 +1,5 @@
-//! The connections that are open: so many at the most. When one more comes, the one that has been
-//! idle longest is closed.
+//! The open connections, of which there is a maximum number. When another connection arrives, the
+//! one that has been idle longest is closed.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +11,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::http::edge::activity::{Activity, Moment, Phase, Waiting};
 use crate::observe::log_throttle::LogThrottle;
 
-/// How many connections are chosen in advance when one must be closed: choosing looks at all.
+/// Maximum number of connections selected for closing in one scan of all connections.
 const CHOSEN_MAX: usize = 64;
-/// How often a new connection that finds no room looks again.
+/// Interval at which a waiting connection retries.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The connections that are open.
@@ -31,24 +31,24 @@ pub(in crate::http) struct Connections {
 struct OpenConnections {
     next: u64,
     open: HashMap<u64, Arc<Activity>>,
-    /// Those that had been idle longest when all were looked at, the longest first. One that has
-    /// done something since has another moment; one that is not here became idle later.
+    /// The connections that had been idle longest at the last scan, the longest first. An entry is
+    /// stale if the moment of its connection has changed; connections that are missing here became
+    /// idle later.
     chosen: VecDeque<(Moment, u64)>,
 }
 
-/// How many connections there are.
+/// Numbers of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::http) struct ConnectionCounts {
-    /// All.
     pub(in crate::http) open: usize,
-    /// Those without a request, and without the beginning of one.
+    /// Connections that have received no part of a request.
     pub(in crate::http) idle: usize,
-    /// Those with a request that has not been answered yet.
+    /// Connections with a request whose response has not been sent.
     pub(in crate::http) busy: usize,
 }
 
 impl Connections {
-    /// None, and room for so many.
+    /// Creates an empty set with room for `most` connections.
     pub(in crate::http) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
@@ -60,7 +60,7 @@ impl Connections {
         })
     }
 
-    /// Waits for room for one more, and has an idle one closed if there is none.
+    /// Waits for a free slot. If all are taken, closes an idle connection.
     pub(in crate::http) async fn enter(self: &Arc<Self>, phase: Phase) -> Slot {
         let permit = self.room().await;
         let activity = Arc::new(Activity::new(Arc::clone(&self.waiting), phase));
@@ -80,7 +80,7 @@ impl Connections {
             let look = self.waiting.look.notified();
             self.close_longest_idle();
             tokio::select! {
-                // Nobody closes the semaphore.
+                // The semaphore is never closed.
                 permit = Arc::clone(&self.room).acquire_owned() => break permit.ok(),
                 () = look => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -90,7 +90,7 @@ impl Connections {
         permit
     }
 
-    /// Asks the connection that has been idle longest to end, if there is one.
+    /// Asks the connection that has been idle longest to close.
     pub(in crate::http) fn close_longest_idle(&self) {
         let mut known = self.known();
         if !known.ask_chosen() {
@@ -99,7 +99,7 @@ impl Connections {
         }
     }
 
-    /// Counts a connection that was closed because another wanted its place.
+    /// Counts a connection that was closed to make room.
     pub(in crate::http) fn count_closed(&self) {
         self.closed_for_room.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.told.count() {
@@ -112,12 +112,12 @@ impl Connections {
         }
     }
 
-    /// How many connections were closed because others wanted their places.
+    /// Returns the number of connections closed to make room.
     pub(in crate::http) fn closed_for_room(&self) -> u64 {
         self.closed_for_room.load(Ordering::Relaxed)
     }
 
-    /// How many there are.
+    /// Returns the current numbers of connections.
     pub(in crate::http) fn counts(&self) -> ConnectionCounts {
         let known = self.known();
         let mut counts = ConnectionCounts { open: known.open.len(), ..ConnectionCounts::default() };
@@ -137,7 +137,8 @@ impl Connections {
 }
 
 impl OpenConnections {
-    /// Asks the first of the chosen that is as it was. Says whether there was one.
+    /// Asks the first selected connection that has not changed to close. Returns whether there was
+    /// one.
     fn ask_chosen(&mut self) -> bool {
         while let Some((moment, id)) = self.chosen.pop_front() {
             let activity = self.open.get(&id).filter(|activity| {
@@ -151,8 +152,8 @@ impl OpenConnections {
         false
     }
 
-    /// Looks at all, and chooses those that have been idle longest; those whose heads do not
-    /// arrive come after all that are idle.
+    /// Scans all connections and selects those that have been idle longest; connections with an
+    /// incomplete head come last.
     fn choose(&mut self) {
         let mut found: Vec<(bool, u64, Moment, u64)> = Vec::new();
         for (id, activity) in &self.open {
@@ -172,18 +173,18 @@ impl OpenConnections {
     }
 }
 
-/// The place of an open connection, free again when this is dropped.
+/// The slot of an open connection; dropping it frees the slot.
 #[derive(Debug)]
 pub(in crate::http) struct Slot {
     connections: Arc<Connections>,
     id: u64,
-    /// What happens on the connection.
+    /// The state of the connection.
     pub(in crate::http) activity: Arc<Activity>,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Slot {
-    /// Counts that the connection was closed for another.
+    /// Counts that the connection was closed to make room.
     pub(in crate::http) fn count_closed(&self) {
         self.connections.count_closed();
     }
@@ -201,7 +202,6 @@ mod tests {
 
     use super::{ConnectionCounts, Connections, Phase};
 
-    /// Puts the clock forward.
     fn advance(connections: &Connections, microseconds: u64) {
         connections.waiting.ahead.fetch_add(microseconds, Ordering::Relaxed);
     }
@@ -223,14 +223,14 @@ mod tests {
         });
         second.activity.asked().await;
         assert!(second.activity.is_asked() && !third.activity.is_asked());
-        // A request has come after all.
+        // A request has arrived in the meantime.
         second.activity.begin(Phase::Busy);
         second.activity.refuse();
         third.activity.asked().await;
         drop(third);
         let fourth = fourth.await.unwrap();
 
-        // Nobody is idle: whoever becomes it is closed.
+        // No connection is idle: the next one to become idle is closed.
         fourth.activity.begin(Phase::Busy);
         let fifth = tokio::spawn({
             let connections = connections.clone();
@@ -252,7 +252,7 @@ mod tests {
             places.push(connections.enter(Phase::Fresh).await);
             advance(&connections, 1000);
         }
-        // Used again since: the youngest of all now.
+        // Used again, so it is now the youngest.
         places[0].activity.begin(Phase::Idle);
         for place in &places[1..] {
             connections.close_longest_idle();

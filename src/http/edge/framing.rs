@@ -1,15 +1,15 @@
-//! Where each request of a connection ends, found in the bytes as they come.
+//! Finds where each request of a connection ends.
 //!
-//! hyper reads the requests, but it keeps two things to itself. It accepts a head that has both `Content-Length` and
-//! `Transfer-Encoding`, and drops the length, so that nobody behind it can refuse such a request. And it does not say
-//! whether a client that sends nothing more has sent its request to the end. So the bytes are followed here as well: a
-//! head is counted only if every HTTP parser finds the same end of its request, and hyper's request without a counted
-//! head is refused.
+//! hyper parses the requests, but it accepts a head with both `Content-Length` and
+//! `Transfer-Encoding` and drops the length, so no later code can refuse such a request. It also
+//! does not report whether a client that half-closes has sent its whole request. So this module
+//! follows the bytes as well: a head is counted only if every HTTP parser would find the same end
+//! of its request, and a request from hyper without a counted head is refused.
 
-/// Maximum number of bytes of a line that are looked at. The longest lines that matter are short; a longer one that
-/// matters is not clear.
+/// Maximum number of bytes kept of a line. All lines that affect framing are shorter; a longer one
+/// is ambiguous.
 const LINE_BYTES_MAX: usize = 256;
-/// Bytes of the line end behind the data of a chunk.
+/// Length of the line end after a chunk's data.
 const CHUNK_END: u64 = 2;
 
 /// The framing of the requests of one connection.
@@ -18,31 +18,30 @@ pub(in crate::http) struct Framing {
     part: Part,
     /// The current line, without its end.
     line: Vec<u8>,
-    /// Whether the last byte of the current line is a carriage return, also where the line is too long to be kept.
+    /// Whether the current line ends with a carriage return, even if it is too long to be kept.
     ends_with_return: bool,
 }
 
-/// The part of a request that comes next.
+/// The next part of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
     /// The first line, or empty lines before it.
     #[default]
     Start,
-    /// The next header.
     Header(Lengths),
-    /// So many bytes of a body that says its length.
+    /// Remaining bytes of a body with `Content-Length`.
     Body(u64),
-    /// The line with the size of a chunk.
+    /// The line with a chunk's size.
     ChunkSize,
-    /// So many bytes of a chunk with its line end.
+    /// Remaining bytes of a chunk, with its line end.
     Chunk(u64),
     /// A header after the last chunk.
     Trailer,
-    /// Nobody knows. The connection ends.
+    /// The framing is ambiguous. The connection will be closed.
     Unclear,
 }
 
-/// The headers of a head that say where its body ends.
+/// The headers that determine the end of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Lengths {
     content_length: Option<u64>,
@@ -51,7 +50,6 @@ struct Lengths {
 }
 
 impl Lengths {
-    /// Reads a header.
     fn read(mut self, line: &[u8]) -> Self {
         let mut parts = line.splitn(2, |byte| *byte == b':');
         let (Some(name), Some(value)) = (parts.next(), parts.next()) else { return self };
@@ -62,7 +60,7 @@ impl Lengths {
             self.is_unclear |= length.is_none() || !is_same;
             self.content_length = length;
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            // No other coding is known here, and two that say the same are two codings.
+            // No other coding is supported, and a repeated one means two codings.
             let is_chunked = value.eq_ignore_ascii_case(b"chunked") && line.len() < LINE_BYTES_MAX;
             self.is_unclear |= self.is_chunked || !is_chunked;
             self.is_chunked = true;
@@ -70,7 +68,7 @@ impl Lengths {
         self
     }
 
-    /// The part behind the head.
+    /// Returns the part after the head.
     fn body(self) -> Part {
         match (self.content_length, self.is_chunked) {
             _ if self.is_unclear => Part::Unclear,
@@ -83,8 +81,8 @@ impl Lengths {
 }
 
 impl Framing {
-    /// Follows the bytes that have come, and returns the number of heads that end in them and leave no doubt about
-    /// where their requests end.
+    /// Follows received bytes. Returns the number of heads that end in them and have unambiguous
+    /// framing.
     pub(in crate::http) fn follow(&mut self, mut bytes: &[u8]) -> usize {
         let mut heads = 0;
         while !bytes.is_empty() {
@@ -108,7 +106,7 @@ impl Framing {
         heads
     }
 
-    /// Whether the last body has begun and not ended. One without a clear end is refused, not waited for.
+    /// Returns whether a body is incomplete. One with ambiguous framing is refused, not waited for.
     pub(in crate::http) fn is_within_body(&self) -> bool {
         match self.part {
             Part::Body(_) | Part::ChunkSize | Part::Chunk(_) | Part::Trailer => true,
@@ -116,7 +114,7 @@ impl Framing {
         }
     }
 
-    /// Adds bytes to the current line. Returns those behind its end; `None` if it has not ended.
+    /// Adds bytes to the current line. Returns the bytes after its end; `None` if it has not ended.
     fn read_line<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         let mut parts = bytes.splitn(2, |byte| *byte == b'\n');
         let room = LINE_BYTES_MAX - self.line.len();
@@ -126,12 +124,13 @@ impl Framing {
         parts.next()
     }
 
-    /// Goes on behind a line. Returns whether a head ended with it whose request has a clear end.
+    /// Moves on after a line. Returns whether it ended a head with unambiguous framing.
     fn end_line(&mut self) -> bool {
         let ([line @ .., b'\r'] | line) = self.line.as_slice();
         let mut is_head = false;
         self.part = match self.part {
-            // A bare line feed ends a line of a head. Among chunks parsers differ, and hyper reads on.
+            // A bare line feed ends a line of a head. In chunked bodies parsers differ, and hyper
+            // reads on.
             Part::ChunkSize | Part::Trailer if !self.ends_with_return => Part::Unclear,
             Part::Start | Part::Trailer if line.is_empty() => Part::Start,
             Part::Start => Part::Header(Lengths::default()),
@@ -154,7 +153,7 @@ impl Framing {
     }
 }
 
-/// Skips as many bytes as are left, and returns those behind them.
+/// Skips at most `left` bytes, and returns the rest.
 fn skip<'b>(bytes: &'b [u8], left: &mut u64) -> &'b [u8] {
     let split = usize::try_from(*left).ok().and_then(|left| bytes.split_at_checked(left));
     let Some((_, rest)) = split else {
@@ -165,13 +164,13 @@ fn skip<'b>(bytes: &'b [u8], left: &mut u64) -> &'b [u8] {
     rest
 }
 
-/// A number of digits only.
+/// Parses a number of digits only.
 fn decimal(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok()?;
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// The size in the first line of a chunk, before its extensions, if it has been kept to its end.
+/// Parses the size in a chunk's first line, if the line was kept completely.
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let size = line.split(|byte| !byte.is_ascii_hexdigit()).next()?;
     let size = Some(size).filter(|size| size.len() < LINE_BYTES_MAX)?;
@@ -188,7 +187,8 @@ mod tests {
         format!("POST / HTTP/1.1\r\nhost: x\r\n{headers}\r\n{body}")
     }
 
-    /// The number of heads, and whether the last request is whole, however the bytes are cut.
+    /// Returns the number of heads and whether the last request is complete, however the bytes are
+    /// split.
     fn followed(text: &str) -> (usize, bool) {
         let bytes = text.as_bytes();
         let in_parts = |length: usize| {

@@ -1,4 +1,4 @@
-//! Where the server is reached: TCP addresses and Unix sockets.
+//! TCP and Unix socket listeners.
 
 use std::fmt;
 use std::io;
@@ -12,9 +12,9 @@ use std::task::{Context, Poll};
 use rustix::fs::{Mode, OFlags};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
-/// What comes before the path of a Unix socket.
+/// Prefix of a Unix socket's path.
 const UNIX: &str = "unix:";
-/// Who may connect to a Unix socket: its owner and its group.
+/// Mode of a Unix socket: its owner and its group may connect.
 const SOCKET_MODE: u32 = 0o660;
 
 /// An address to listen on.
@@ -27,7 +27,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether none but this machine can reach it.
+    /// Returns whether only this machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -35,8 +35,9 @@ impl Endpoint {
         }
     }
 
-    /// Whether nobody can listen on both: they are the same, or one is all addresses of the machine and has the port of
-    /// the other. All addresses of IPv6 are those of IPv4 as well, unless the system is told otherwise.
+    /// Returns whether two listeners cannot use both addresses: they are equal, or one is a
+    /// wildcard with the port of the other. The IPv6 wildcard also covers IPv4, unless the system
+    /// is configured otherwise.
     pub fn excludes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tcp(one), Self::Tcp(other)) => {
@@ -45,7 +46,7 @@ impl Endpoint {
                     ip.is_unspecified() && (ip.is_ipv6() || other.ip().to_canonical().is_ipv4())
                 };
                 let is_same = one.ip().to_canonical() == other.ip().to_canonical();
-                // With port 0, the system chooses one.
+                // With port 0, the system chooses a free one.
                 (is_same || covers(one, other) || covers(other, one))
                     && one.port() == other.port()
                     && one.port() != 0
@@ -62,7 +63,7 @@ impl FromStr for Endpoint {
         let text = text.trim();
         match text.strip_prefix(UNIX) {
             Some(path) if path.starts_with('/') => Ok(Self::Unix(PathBuf::from(path))),
-            Some(_) => Err("after unix:, an absolute path is wanted".to_owned()),
+            Some(_) => Err("unix: must be followed by an absolute path".to_owned()),
             None => text.parse().map(Self::Tcp).map_err(|_| {
                 "neither an address with a port, such as 127.0.0.1:8778 or [::]:8778, nor \
                  unix:/path"
@@ -81,17 +82,17 @@ impl fmt::Display for Endpoint {
     }
 }
 
-/// Who is at the other end of a connection.
+/// The remote end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Somebody at an address.
+    /// A TCP client.
     Tcp(SocketAddr),
-    /// A process of this machine.
+    /// A local process, over a Unix socket.
     Unix,
 }
 
 impl Peer {
-    /// Its address, unless it came by a Unix socket. IPv4 is IPv4, also on a socket for both.
+    /// Returns the IP address of a TCP client. IPv4-mapped IPv6 addresses are returned as IPv4.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Tcp(address) => Some(address.ip().to_canonical()),
@@ -109,7 +110,6 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A connection that has been accepted.
 #[derive(Debug)]
 pub(in crate::http) enum Accepted {
     Tcp(TcpStream, SocketAddr),
@@ -117,7 +117,7 @@ pub(in crate::http) enum Accepted {
 }
 
 impl Accepted {
-    /// Whether the client is on this machine.
+    /// Returns whether the client is on this machine.
     pub(in crate::http) fn is_local(&self) -> bool {
         match self {
             Self::Tcp(_, address) => address.ip().to_canonical().is_loopback(),
@@ -126,22 +126,22 @@ impl Accepted {
     }
 }
 
-/// A socket that is listened on. A Unix socket's file goes when it is dropped.
+/// A listening socket. The file of a Unix socket is removed on drop.
 #[derive(Debug)]
 pub enum Listener {
     /// A TCP socket.
     Tcp(TcpListener),
-    /// A Unix socket's file, unless it is somebody else's to remove, and the socket. In this order:
-    /// once nobody answers, a new server may have put its own file there.
+    /// A Unix socket and its file, if this process has to remove it. The file is dropped first:
+    /// once the socket is closed, a new server may have created its own file.
     Unix(Option<SocketFile>, UnixListener),
 }
 
 impl Listener {
-    /// Begins to listen. A Unix socket is for its owner and its group; the file that an earlier
-    /// server left behind is replaced if nobody answers on it.
+    /// Starts to listen. A Unix socket is accessible to its owner and group; a stale file of an
+    /// earlier server is replaced.
     ///
     /// # Errors
-    /// The address is taken, or not ours to take.
+    /// The address is in use, or may not be used.
     pub async fn bind(endpoint: &Endpoint) -> io::Result<Self> {
         match endpoint {
             Endpoint::Tcp(address) => TcpListener::bind(address).await.map(Self::Tcp),
@@ -155,10 +155,10 @@ impl Listener {
         }
     }
 
-    /// Where it listens, with the port that the system chose.
+    /// Returns the local address, with the port chosen by the system.
     ///
     /// # Errors
-    /// The system does not tell.
+    /// The system call failed.
     pub fn endpoint(&self) -> io::Result<Endpoint> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Endpoint::Tcp),
@@ -185,32 +185,32 @@ impl Listener {
     }
 }
 
-/// The file of a Unix socket, removed when this is dropped.
+/// The file of a Unix socket, removed on drop.
 #[derive(Debug)]
 pub struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::warn!(%error, path = %self.0.display(), "the socket's file stays behind");
+            tracing::warn!(%error, path = %self.0.display(), "cannot remove the socket's file");
         }
     }
 }
 
-/// Lets the group of a socket's file connect. By a descriptor of the file: whoever may write to its
-/// directory could have put a link to another file there meanwhile.
+/// Lets the group connect to a socket. Uses a descriptor of the file, because anyone who can write
+/// to the directory might have replaced the file by a link.
 fn share_with_group(path: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
     let found = file.metadata()?;
     if !found.file_type().is_socket() || found.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::other("somebody else has put something in the place of the socket"));
+        return Err(io::Error::other("another file has replaced the socket"));
     }
     let by_descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     std::fs::set_permissions(by_descriptor, std::fs::Permissions::from_mode(SOCKET_MODE))
 }
 
-/// Removes a socket on which nobody answers. Whatever else is there stays, and binding fails.
+/// Removes a socket file that no process listens on. Any other file stays, and binding fails.
 async fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     if !is_socket {

@@ -1,5 +1,5 @@
-//! The stream of a connection. It tells its [`Activity`] what goes over it, does not end while the client may still be
-//! sending, and hides from hyper that the client sends nothing more until its requests are answered.
+//! The stream of a connection. It reports to the [`Activity`], stays open while the client may
+//! still be sending, and hides a half-close from hyper until the requests are handled.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,17 +17,16 @@ use crate::http::edge::activity::Activity;
 use crate::http::edge::framing::Framing;
 use crate::http::edge::tls::Secured;
 
-/// How long, and how many bytes, a connection is read that has had its last answer.
+/// Limits for reading a connection after its last response.
 const LINGER_TIME: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 4 * 1024 * 1024;
-/// How much is read for nothing at once.
+/// Size of the buffer for discarded bytes.
 const GULP: usize = 8 * 1024;
 
 /// A stream of a socket.
 pub(in crate::http) trait Socket:
     AsyncRead + AsyncWrite + Unpin + Send + 'static
 {
-    /// The socket below it.
     fn socket(&self) -> BorrowedFd<'_>;
 }
 
@@ -49,18 +48,18 @@ impl Socket for Secured {
     }
 }
 
-/// Whether bytes wait in a socket.
+/// Returns whether a socket has bytes to read.
 fn has_bytes(socket: BorrowedFd<'_>) -> bool {
-    // An error is for whoever reads next.
+    // Errors are left to the next read.
     !matches!(rustix::io::ioctl_fionread(socket), Ok(0))
 }
 
-/// Waits until the client of a half-closed connection is gone: it has reset the connection, or closed a Unix socket. A
-/// client that closes a TCP socket cannot be told from one that only sends nothing more, until it answers what is
-/// written to it with a reset.
+/// Waits until the client of a half-closed connection is gone: it has reset the connection, or
+/// closed a Unix socket. Over TCP a close looks like a half-close until the client resets the
+/// connection in reply to a write.
 async fn until_gone(socket: io::Result<OwnedFd>) {
     if let Err(error) = wait_until_gone(socket).await {
-        tracing::debug!(%error, "that the client is gone will be noticed when its answer is written");
+        tracing::debug!(%error, "cannot watch for a disconnect; writing the response will detect it");
         std::future::pending::<()>().await;
     }
 }
@@ -75,21 +74,20 @@ async fn wait_until_gone(socket: io::Result<OwnedFd>) -> io::Result<()> {
     TcpStream::from_std(socket.into())?.ready(Interest::ERROR).await.map(drop)
 }
 
-/// A stream that is observed.
 pub(in crate::http) struct Observed<S> {
     stream: S,
     activity: Arc<Activity>,
     framing: Framing,
-    /// Once the client sends nothing more: waits until it is gone.
+    /// Once the client has half-closed the connection: waits until it is gone.
     half_closed: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     end: End,
 }
 
-/// How far the stream is from its end.
+/// State of the end of the stream.
 #[derive(Debug)]
 enum End {
     Open,
-    /// Nothing more is written; what comes is read until then, and so many bytes at the most.
+    /// Nothing more is written; reading continues until this time, up to this many bytes.
     Lingering(Pin<Box<Sleep>>, usize),
     Closed,
 }
@@ -100,7 +98,7 @@ impl<S: Socket> Observed<S> {
         Self { stream, activity, framing, half_closed: None, end: End::Open }
     }
 
-    /// Reads, and follows what has come.
+    /// Reads, and reports the received bytes.
     fn poll_follow(
         &mut self,
         cx: &mut Context<'_>,
@@ -111,7 +109,7 @@ impl<S: Socket> Observed<S> {
         let (_, bytes) = buffer.filled().split_at(before);
         let came = match &read {
             Poll::Ready(_) => !bytes.is_empty(),
-            // The runtime may not know yet what the system knows.
+            // The socket may have bytes that the runtime has not been notified of.
             Poll::Pending => self.activity.is_asked() && has_bytes(self.stream.socket()),
         };
         if came {
@@ -121,8 +119,8 @@ impl<S: Socket> Observed<S> {
         read.map_ok(|()| bytes.len())
     }
 
-    /// Ends the reading of a client that sends nothing more. The end is hidden while a request is answered whose body
-    /// has come, because hyper takes it for the end of the client.
+    /// Handles a half-close. It is hidden while a request with a complete body is handled, because
+    /// hyper would treat it as a disconnect.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.activity.is_answering() || self.framing.is_within_body() {
             return Poll::Ready(Ok(()));
@@ -148,7 +146,7 @@ impl<S: Socket> AsyncRead for Observed<S> {
         match ready!(self.poll_follow(cx, buffer)) {
             Ok(0) if buffer.remaining() > 0 => self.poll_end(cx),
             Ok(_) => Poll::Ready(Ok(())),
-            // The end of a TLS connection whose client did not announce it.
+            // A TLS client closed the connection without `close_notify`.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 ready!(self.poll_end(cx))?;
                 Poll::Ready(Err(error))
@@ -183,7 +181,7 @@ impl<S: Socket> AsyncWrite for Observed<S> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         let is_flushed = matches!(flushed, Poll::Ready(Ok(())));
         if is_flushed && self.activity.flushed() && self.half_closed.is_some() {
-            // The end that was hidden can be seen now.
+            // The hidden half-close becomes visible.
             cx.waker().wake_by_ref();
         }
         flushed
@@ -201,7 +199,7 @@ impl<S: Socket> AsyncWrite for Observed<S> {
         }
         if let End::Lingering(until, left) = &mut this.end {
             if until.as_mut().poll(cx).is_pending() {
-                // The client's errors change nothing any more.
+                // Read errors no longer matter.
                 let _ended = ready!(poll_discard(&mut this.stream, cx, left));
             }
             this.end = End::Closed;
@@ -210,7 +208,7 @@ impl<S: Socket> AsyncWrite for Observed<S> {
     }
 }
 
-/// Reads until the end, or as many bytes as are left.
+/// Discards bytes up to the end, at most `left`.
 fn poll_discard(
     stream: &mut (impl AsyncRead + Unpin),
     cx: &mut Context<'_>,

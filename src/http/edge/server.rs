@@ -1,7 +1,6 @@
-//! The listeners: accept connections, bound them in number and time, and let them finish when told
-//! to stop.
+//! Accepts connections, limits their number and times, and drains them at shutdown.
 //!
-//! Built on hyper by hand because a server without a timer has no working time-outs.
+//! Uses hyper directly, because axum's server has no timer and therefore no timeouts.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -29,54 +28,53 @@ use crate::http::edge::unread_body;
 use crate::observe::log_throttle::LogThrottle;
 use crate::observe::metrics;
 
-/// How long the listeners rest when the system is out of descriptors.
+/// Pause of the listeners when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long connections have to end that are cut off.
+/// Maximum time for aborted connections to end.
 const CUT_MAX: Duration = Duration::from_secs(1);
 
-/// The bounds of a server.
+/// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Connections open at once. When one more comes, the one idle longest is closed; while none
-    /// is idle, further ones wait to be accepted.
+    /// Maximum number of open connections. Beyond it, the connection that has been idle longest is
+    /// closed; if none is idle, new ones wait to be accepted.
     pub connections: usize,
-    /// How long a client has to agree on TLS, then for the head of its first request, and for
-    /// each further head from its first byte.
+    /// Timeout for the TLS handshake, for the head of the first request, and for each further head
+    /// from its first byte.
     pub header_timeout: Duration,
-    /// How long a connection may be idle after an answer.
+    /// Timeout for an idle connection after a response.
     pub idle_timeout: Duration,
-    /// How long a client has to take in each part of an answer.
+    /// Timeout for the client to read the next part of a response.
     pub write_timeout: Duration,
-    /// How long the server serves on once told to stop, while it says that it is not ready.
+    /// Time after the stop signal during which the server still serves, but is not ready.
     pub shutdown_delay: Duration,
-    /// How long requests in flight have to finish after that.
+    /// Maximum time for requests in progress to finish after that.
     pub shutdown_grace: Duration,
 }
 
-/// Where requests come from.
+/// The listeners of the server.
 #[derive(Debug)]
 pub struct Front {
-    /// What is listened on, and for which API.
+    /// Listeners with their APIs.
     pub listeners: Vec<(Api, Listener)>,
-    /// TLS of the connections that come by TCP, if they have it.
+    /// TLS for TCP connections, if enabled.
     pub tls: Option<Arc<Tls>>,
-    /// Where the state of the server is told, without TLS, over connections of its own.
+    /// Listeners for metrics and health checks, without TLS.
     pub admin: Vec<Listener>,
 }
 
-/// What connections are told of the end of the server.
+/// Phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Stage {
-    /// It serves.
     Open,
-    /// It takes no new requests, and finishes those in flight.
+    /// Accepting no new requests, finishing those in progress.
     Finishing,
-    /// What is still in flight is cut off.
+    /// Aborting the requests in progress.
     Over,
 }
 
-/// Serves until `stop` is ready, then finishes what is in flight within the grace period. When this
-/// returns, no connection is open.
+/// Serves until `stop` completes, then finishes requests in progress within the grace period. No
+/// connection is open when this returns.
 pub async fn serve(
     front: Front,
     backend: Arc<Backend>,
@@ -87,7 +85,7 @@ pub async fn serve(
     let connections = Connections::new(bounds.connections);
     let of_admin = Arc::new(AdminState::new(Arc::clone(&backend), Arc::clone(&connections)));
     let admin_stage = watch::Sender::new(Stage::Open);
-    // Told to the end: it says that the server is stopping. Ends with this function.
+    // These tasks run until the end, so that `/readyz` reports the shutdown.
     let mut admin_tasks = JoinSet::new();
     if !admin.is_empty() {
         admin_tasks.spawn(admin::accept_all(
@@ -113,8 +111,8 @@ pub async fn serve(
             tokio::spawn(serving.serve(accepted, tls.clone()));
         }
     };
-    // Whichever ends first, the listeners are closed with it: files of Unix sockets are removed, so
-    // that the next server finds their places free.
+    // Either way the listeners are closed here. This removes the files of Unix sockets, so that the
+    // next server can bind them.
     tokio::select! {
         () = serving => {}
         () = until_balancers_know(stop, &backend, bounds.shutdown_delay) => {}
@@ -123,9 +121,9 @@ pub async fn serve(
     admin_stage.send_replace(Stage::Over);
 }
 
-/// Serves something other than the APIs until `stop` is ready, then finishes what is in flight within
-/// the grace period. `service` makes what answers the requests of a connection, and is told whether the
-/// client is on this machine.
+/// Serves another service than the APIs until `stop` completes, then finishes requests in progress
+/// within the grace period. `service` creates the service of a connection; its argument is whether
+/// the client is local.
 pub(crate) async fn serve_with<V: Service>(
     listeners: Vec<Listener>,
     tls: Option<Arc<Tls>>,
@@ -153,13 +151,13 @@ pub(crate) async fn serve_with<V: Service>(
     finish(&stage, &connections, bounds.shutdown_grace).await;
 }
 
-/// Waits for the word to stop. From then on the server is not ready, but serves for a while: balancers send
-/// requests until they have noticed.
+/// Waits for the stop signal. The server then reports that it is not ready, but continues to serve,
+/// since balancers send requests until they notice.
 async fn until_balancers_know(stop: impl Future<Output = ()>, backend: &Backend, delay: Duration) {
     stop.await;
     backend.readiness.stop();
     if !delay.is_zero() && backend.app().is_some() {
-        tracing::info!("not ready any more; serving for {delay:?} until balancers have noticed");
+        tracing::info!("no longer ready; serving for {delay:?} until balancers notice");
         tokio::time::sleep(delay).await;
     }
     if let Some(app) = backend.app() {
@@ -167,19 +165,19 @@ async fn until_balancers_know(stop: impl Future<Output = ()>, backend: &Backend,
     }
 }
 
-/// Lets requests in flight finish, then cuts off what is left.
+/// Lets requests in progress finish, then aborts the rest.
 async fn finish(stage: &watch::Sender<Stage>, connections: &Connections, grace: Duration) {
     stage.send_replace(Stage::Finishing);
     if tokio::time::timeout(grace, stage.closed()).await.is_ok() {
         return;
     }
     let busy = connections.counts().busy;
-    tracing::warn!("{busy} requests were cut off: not finished {grace:?} after the word to stop");
+    tracing::warn!("{busy} requests were aborted: not finished {grace:?} after the stop signal");
     stage.send_replace(Stage::Over);
     drop(tokio::time::timeout(CUT_MAX, stage.closed()).await);
 }
 
-/// Answers the requests of one connection of an API.
+/// Handles the requests of one connection of an API.
 #[derive(Clone)]
 struct Answering {
     backend: Arc<Backend>,
@@ -208,10 +206,10 @@ fn peer(accepted: &Accepted) -> Peer {
     }
 }
 
-/// Several listeners, each of which is for something.
+/// Several listeners, each with its purpose.
 pub(in crate::http) struct Listeners<T> {
     all: Vec<(T, Listener)>,
-    /// The listener that is asked first.
+    /// Index of the listener to poll first.
     first: usize,
     trouble: LogThrottle,
 }
@@ -221,13 +219,13 @@ impl<T: Copy> Listeners<T> {
         Self { all, first: 0, trouble: LogThrottle::default() }
     }
 
-    /// The next connection, and what its listener is for.
+    /// Returns the next connection and the purpose of its listener.
     pub(in crate::http) async fn next(&mut self, connections: &Connections) -> (T, Accepted) {
         loop {
             let error = match poll_fn(|cx| self.poll(cx)).await {
                 Ok((of, accepted)) => {
                     if let Accepted::Tcp(stream, _) = &accepted
-                        // Answers are written whole; waiting for more to send only delays them.
+                        // Responses are written in full; Nagle's algorithm would only delay them.
                         && let Err(error) = stream.set_nodelay(true)
                     {
                         tracing::debug!(%error, "no TCP_NODELAY");
@@ -250,7 +248,7 @@ impl<T: Copy> Listeners<T> {
         }
     }
 
-    /// Asks all listeners, and first the one after that which had the last connection: none
+    /// Polls all listeners, starting after the one that returned the last connection, so that none
     /// starves.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(T, Accepted)>> {
         let (before, from) = self.all.split_at_checked(self.first).unwrap_or((&[], &self.all));
@@ -264,21 +262,21 @@ impl<T: Copy> Listeners<T> {
     }
 }
 
-/// Why a connection was not accepted.
+/// Kind of accept error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// The client or the network gave it up; the next may be well.
+    /// The connection failed; the next one may succeed.
     Gone,
-    /// The system lacks descriptors or memory.
+    /// The system is out of descriptors or memory.
     Scarce,
-    /// The listener is broken, as far as we know.
+    /// Any other error, probably of the listener.
     Other,
 }
 
 impl Fault {
     fn of(error: &io::Error) -> Self {
         match Errno::from_io_error(error) {
-            // accept(2) passes on what has become of the connection itself.
+            // accept(2) also returns pending network errors of the new connection.
             Some(
                 Errno::CONNABORTED
                 | Errno::CONNRESET

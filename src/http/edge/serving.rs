@@ -1,5 +1,4 @@
-//! One connection from its acceptance to its end: TLS, the requests that come over it one after
-//! the other, and what ends it.
+//! Serves one connection: the TLS handshake, its requests in sequence, and its end.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -29,23 +28,24 @@ use crate::http::edge::server::{Bounds, Stage};
 use crate::http::edge::tls::{self, Tls};
 use crate::http::edge::unread_body;
 
-/// The longest request head: room for URLs of 64 KiB and the headers beside them.
+/// Maximum length of a request head: room for URLs of 64 KiB and other headers.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
-/// How long a connection that is idle has to end in good order.
+/// Maximum time for an idle connection to close cleanly.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 
-/// What answers the requests of a connection.
+/// Handles the requests of a connection.
 pub(crate) trait Service: Clone + Send + 'static {
-    /// Whether answers are another server's: headers keep their spelling, and none is added.
+    /// Whether responses come from another server: their headers keep their case, and none is
+    /// added.
     const IS_PROXY: bool = false;
 
-    /// Answers a request.
+    /// Handles a request.
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static;
 
-    /// How errors are written that are found before a request can be read.
+    /// Returns how errors are written that occur before a request is parsed.
     fn write_error(&self) -> WriteError;
 
-    /// How much of a body is read that the answer did not need.
+    /// Limits for discarding the rest of request bodies.
     fn unread_bounds(&self) -> unread_body::Bounds;
 }
 
@@ -57,20 +57,20 @@ pub(in crate::http) struct Serving<V> {
     pub(in crate::http) stage: watch::Receiver<Stage>,
 }
 
-/// What ends a connection, or may.
+/// Events that may end a connection.
 enum Event {
-    /// The client, or an error.
+    /// The connection ended, possibly with an error.
     Ended(Result<(), hyper::Error>),
-    /// Another connection wants its slot.
+    /// Another connection needs the slot.
     Asked,
-    /// The server stops.
+    /// The shutdown has reached a stage.
     Stage(Stage),
-    /// It is time to look whether it has been silent for too long.
+    /// A timeout may have passed.
     Time,
 }
 
 impl<V: Service> Serving<V> {
-    /// Serves until the end of the connection.
+    /// Serves the connection until it ends.
     pub(in crate::http) async fn serve(self, accepted: Accepted, tls: Option<Arc<Tls>>) {
         match (accepted, tls) {
             (Accepted::Tcp(stream, _), None) => self.keep(stream).await,
@@ -79,7 +79,7 @@ impl<V: Service> Serving<V> {
         }
     }
 
-    /// Agrees on TLS, then serves; gives up when told to stop before that.
+    /// Performs the TLS handshake, then serves; aborts at shutdown.
     async fn secure(mut self, tls: &Tls, stream: TcpStream) {
         self.slot.activity.begin(Phase::Arriving);
         let agreeing = tls::agree(tls.accept(stream), self.bounds.header_timeout);
@@ -101,7 +101,7 @@ impl<V: Service> Serving<V> {
                 self.slot.activity.begin(Phase::Fresh);
                 self.keep(stream).await;
             }
-            Err(error) => tracing::debug!(%error, "no TLS was agreed on"),
+            Err(error) => tracing::debug!(%error, "the TLS handshake failed"),
         }
     }
 
@@ -127,7 +127,7 @@ impl<V: Service> Serving<V> {
         let stream =
             WithErrorBodies::new(patient(stream, bounds), Arc::clone(activity), write_error);
         let served = http1::Builder::new()
-            // The phases of the connection have their times here, which tell idle ones apart.
+            // Timeouts depend on the phase of the connection, which distinguishes idle ones.
             .header_read_timeout(None)
             .max_buf_size(HEAD_BYTES_MAX)
             .auto_date_header(!V::IS_PROXY)
@@ -136,13 +136,13 @@ impl<V: Service> Serving<V> {
         let mut served = std::pin::pin!(served);
         loop {
             let event = tokio::select! {
-                // First, so that a request that has come is seen before anything ends.
+                // Polled first, so that a received request is noticed before any reason to end.
                 biased;
                 ended = served.as_mut() => Event::Ended(ended),
                 () = activity.asked() => Event::Asked,
                 told = stage.changed() => Event::Stage(match told {
                     Ok(()) => *stage.borrow_and_update(),
-                    // There is no server any more.
+                    // The server has ended.
                     Err(_) => Stage::Over,
                 }),
                 () = tokio::time::sleep_until(activity.look_at(&bounds)) => Event::Time,
@@ -161,15 +161,14 @@ impl<V: Service> Serving<V> {
     }
 }
 
-/// What becomes of a connection.
+/// What to do with a connection.
 enum Next {
-    /// It goes on.
     GoOn,
-    /// It goes on until its request is answered; the answer says that it is the last.
+    /// Close after the current response, which announces it.
     Finish,
-    /// It is idle, and ends in good order.
+    /// Idle: close cleanly.
     Close,
-    /// It ends as it is.
+    /// Close at once.
     End,
 }
 
@@ -177,7 +176,7 @@ fn next(event: Event, slot: &Slot, bounds: &Bounds) -> Next {
     let activity = &slot.activity;
     let end = match activity.phase() {
         Phase::Fresh | Phase::Idle => Next::Close,
-        // What has come of a head is no request.
+        // An incomplete head is not a request.
         Phase::Arriving => Next::End,
         Phase::Busy | Phase::Sending => Next::Finish,
     };
@@ -203,15 +202,15 @@ fn next(event: Event, slot: &Slot, bounds: &Bounds) -> Next {
     }
 }
 
-/// Answers a request and takes care of what its body leaves behind. Says whether the connection is
-/// good for another request.
+/// Handles a request and discards the rest of its body. Returns whether the connection can take
+/// another request.
 async fn answer(service: impl Service, request: Request) -> (Response, bool) {
     let (request, unread) = unread_body::track(request);
     let bounds = service.unread_bounds();
     let mut response = service.answer(request).await;
     let goes_on = match unread {
         None => true,
-        // It has been waited for already.
+        // The timeout of this body has already passed.
         Some(_) if response.status() == StatusCode::REQUEST_TIMEOUT => false,
         Some(unread) => unread.discard(bounds).await,
     };
@@ -221,8 +220,8 @@ async fn answer(service: impl Service, request: Request) -> (Response, bool) {
     (response, goes_on)
 }
 
-/// The answer to a request of which two parsers may find different ends, in the form of hyper's own refusals, which
-/// [`WithErrorBodies`] gives their bodies.
+/// Response to a request with ambiguous framing, in the form of hyper's own errors, whose bodies
+/// [`WithErrorBodies`] adds.
 fn unclear_framing() -> Response {
     let mut response = StatusCode::BAD_REQUEST.into_response();
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -230,14 +229,14 @@ fn unclear_framing() -> Response {
     response
 }
 
-/// A connection that gives up on a client that does not take in its answer.
+/// Wraps a stream with the write timeout.
 fn patient<S: Socket>(stream: Observed<S>, bounds: Bounds) -> Pin<Box<TimeoutStream<Observed<S>>>> {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(bounds.write_timeout));
     Box::pin(stream)
 }
 
-/// The body of an answer, dropped when its last byte is on its way.
+/// A response body that records its end when it is dropped.
 struct Sent {
     body: Body,
     _until_sent: UntilSent,

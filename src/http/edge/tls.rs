@@ -1,4 +1,4 @@
-//! TLS for connections that come in: which files it is made of, and how they are read again.
+//! TLS for incoming connections, and reloading of its files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
-/// How often the files are looked at.
+/// Interval at which the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// The files TLS is made of, all in PEM.
+/// The PEM files of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Files {
-    /// The server's certificate and those between it and the authority.
+    /// The server's certificate and its intermediates.
     pub cert: PathBuf,
-    /// Its private key.
+    /// The private key.
     pub key: PathBuf,
-    /// Authorities of clients; without them, clients need no certificate.
+    /// CA certificates for client certificates; without them, clients need none.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -39,7 +39,7 @@ impl Files {
             .map(PathBuf::as_path)
     }
 
-    /// What tells whether a file is still the one that was read.
+    /// Modification times and sizes, by which a change is detected.
     fn stamps(&self) -> Vec<Option<(SystemTime, u64)>> {
         let stamp = |path: &Path| {
             let metadata = std::fs::metadata(path).ok()?;
@@ -48,7 +48,6 @@ impl Files {
         self.paths().map(stamp).collect()
     }
 
-    /// Reads them.
     fn read(&self) -> Result<ServerConfig, String> {
         let provider = Arc::new(default_provider());
         let chain = certificates(&self.cert, "--tls-cert")?;
@@ -63,7 +62,7 @@ impl Files {
         };
         let mut config = config.with_single_cert(chain, key).map_err(|error| {
             let (cert, key) = (self.cert.display(), self.key.display());
-            format!("--tls-cert {cert} and --tls-key {key} do not fit: {error}")
+            format!("--tls-cert {cert} and --tls-key {key} do not match: {error}")
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
@@ -75,7 +74,7 @@ fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>
     let found = CertificateDer::pem_file_iter(path).map_err(|error| told(error.to_string()))?;
     let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| told(error.to_string()))?;
     if found.is_empty() {
-        return Err(told("there is no certificate in it".to_owned()));
+        return Err(told("it contains no certificate".to_owned()));
     }
     Ok(found)
 }
@@ -94,7 +93,7 @@ fn verifier(
         .map_err(|error| told(error.to_string()))
 }
 
-/// TLS as it is now. Connections keep what they began with.
+/// The current TLS configuration. Open connections keep the one they started with.
 #[derive(Debug)]
 pub struct Tls {
     files: Files,
@@ -105,23 +104,23 @@ impl Tls {
     /// Reads the files.
     ///
     /// # Errors
-    /// Which cannot be read, or why they do not fit.
+    /// A file cannot be read, or the files do not match.
     pub fn new(files: Files) -> Result<Self, String> {
         let config = ArcSwap::from_pointee(files.read()?);
         Ok(Self { files, config })
     }
 
-    /// Begins TLS on a connection.
+    /// Starts the TLS handshake of a connection.
     pub(in crate::http) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
         TlsAcceptor::from(self.config.load_full()).accept(stream)
     }
 
-    /// Reads the files again whenever they have changed, or the process gets a SIGHUP. What cannot
-    /// be used is told and changes nothing.
+    /// Reads the files again whenever they change, or on SIGHUP. Errors are logged, and the old
+    /// configuration stays.
     pub async fn keep_current(&self) {
         let hangup = signal(SignalKind::hangup());
         let mut hangup =
-            hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
+            hangup.inspect_err(|error| tracing::error!(%error, "cannot receive SIGHUP")).ok();
         let mut known = self.files.stamps();
         loop {
             let told = async {
@@ -150,10 +149,9 @@ impl Tls {
     }
 }
 
-/// A connection on which TLS has been agreed.
 pub(in crate::http) type Secured = TlsStream<TcpStream>;
 
-/// Waits until TLS is agreed, for so long at the most.
+/// Completes the TLS handshake within a timeout.
 pub(in crate::http) async fn agree(
     accept: Accept<TcpStream>,
     within: Duration,

@@ -1,8 +1,8 @@
-//! What is left of a request's body when its answer is ready.
+//! The unread rest of a request body.
 //!
-//! Many answers need no body: an unknown token, a wrong path, a route that takes none. Its bytes
-//! still arrive, and the next request of the connection stands behind them. They are read and
-//! thrown away, within bounds; beyond those the answer says that the connection ends with it.
+//! Many responses do not need the body: an invalid token, an unknown path, a route without a body.
+//! Its bytes still arrive before the next request of the connection. They are read and discarded up
+//! to a limit; beyond it the connection is closed after the response.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,38 +16,37 @@ use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 
-/// How long the rest of a body may take to arrive. A client sends it at once, or waits for
-/// something that will not come.
+/// Timeout for the rest of a body. A client either sends it at once or is waiting for something
+/// that will not come.
 const REST_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How much of a body is read for nothing.
+/// Limits for discarding bodies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// In bytes; of a chunked body, in bytes of its content.
+    /// In bytes; for a chunked body, the content only.
     pub(in crate::http) bytes: usize,
-    /// In time.
     pub(in crate::http) time: Duration,
 }
 
 impl Bounds {
-    /// What a server reads for nothing that reads bodies of so many bytes within this time.
+    /// Limits for a server that reads bodies of at most `bytes` within `time`.
     pub(crate) fn of(bytes: usize, time: Duration) -> Self {
         Self { bytes, time: time.min(REST_TIME_MAX) }
     }
 }
 
-/// What became of a body.
+/// State of a body when its reader is done.
 #[derive(Debug)]
 enum BodyState {
-    /// It has been read.
+    /// Read to its end.
     Read,
-    /// It broke off, or its framing is wrong.
+    /// Incomplete, or its framing is invalid.
     Broken,
-    /// It was dropped before its end. `begun`: somebody asked for a part of it.
+    /// Dropped before its end. `begun`: its reader has polled it.
     Left { body: Body, begun: bool },
 }
 
-/// A request's body, to be handed back when its reader drops it.
+/// A request body that is handed back when its reader drops it.
 struct TrackedBody {
     body: Option<Body>,
     begun: bool,
@@ -55,14 +54,14 @@ struct TrackedBody {
     back: Option<oneshot::Sender<BodyState>>,
 }
 
-/// The body of a request that is being answered.
+/// The body of a request in progress.
 pub(in crate::http) struct UnreadBody {
     back: oneshot::Receiver<BodyState>,
-    /// Whether the client waits for a word before it sends the body.
+    /// Whether the client waits for `100 Continue`.
     expects: bool,
 }
 
-/// The request with a body that is handed back, and where. `None`: it has no body.
+/// Wraps the body of a request so that it is handed back. Returns `None` if there is no body.
 pub(in crate::http) fn track(request: Request) -> (Request, Option<UnreadBody>) {
     if request.body().is_end_stream() {
         return (request, None);
@@ -81,23 +80,24 @@ fn expects_a_word(headers: &HeaderMap) -> bool {
 }
 
 impl UnreadBody {
-    /// Reads the rest of the body, if its reader has dropped it. Says whether the connection is at
-    /// the end of the request; otherwise it must be closed.
+    /// Discards the rest of the body if its reader has dropped it. Returns whether the next request
+    /// can follow; otherwise the connection must be closed.
     pub(in crate::http) async fn discard(mut self, bounds: Bounds) -> bool {
         match self.back.try_recv() {
             Ok(BodyState::Read) => true,
-            // To ask for the body now would be to promise that it counts.
+            // Polling the body now would send `100 Continue`.
             Ok(BodyState::Left { begun: false, .. }) if self.expects => false,
             Ok(BodyState::Left { body, .. }) => {
                 tokio::time::timeout(bounds.time, discard(body, bounds.bytes)).await == Ok(true)
             }
-            // Its reader has it still, after the answer: nobody knows where the request ends.
+            // The reader still holds the body after the response, so the end of the request is
+            // unknown.
             Ok(BodyState::Broken) | Err(_) => false,
         }
     }
 }
 
-/// Reads a body of so many bytes at the most. Says whether its end was reached.
+/// Discards a body of at most `most` bytes. Returns whether its end was reached.
 async fn discard(mut body: Body, most: usize) -> bool {
     let most = u64::try_from(most).unwrap_or(u64::MAX);
     let mut seen = 0_u64;
@@ -150,7 +150,7 @@ impl Drop for TrackedBody {
             Some(_) | None => BodyState::Read,
         };
         if let Some(back) = self.back.take() {
-            // Nobody wants it when the connection has gone.
+            // The receiver is gone when the connection is closed.
             drop(back.send(fate));
         }
     }

@@ -1,4 +1,4 @@
-//! One line in the log for each request, when its answer is known.
+//! Writes one log line for each request when its response is ready.
 
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -20,24 +20,23 @@ use crate::http::layers::traced::{TraceOf, method_name};
 use crate::observe::metrics;
 use crate::observe::spans::milliseconds;
 
-/// What an API found out about a request. It is an extension of the answer.
+/// Facts that an API establishes about a request: an extension of the response.
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct Findings {
-    /// The microversion asked for.
     pub(in crate::http) version: Option<String>,
-    /// The caller's user.
     pub(in crate::http) user: Option<String>,
-    /// The caller's project.
     pub(in crate::http) project: Option<String>,
-    /// The path of the route, with `{name}` for a variable segment; `None` if there is none for the path.
+    /// The path of the matched route, with `{name}` for a variable segment; `None` if no route
+    /// matches.
     pub(in crate::http) route: Option<&'static str>,
-    /// Why the request failed, if the fault is ours.
+    /// The cause of a server error.
     pub(in crate::http) cause: Option<String>,
 }
 
-/// Finds out who asks by way of which proxy, and writes the line when the answer is there.
+/// Determines the client's address from trusted proxies, and writes the line when the response is
+/// ready.
 ///
-/// It is a layer of its own because the line tells what only the APIs find out, and who asked.
+/// The line needs the caller and the findings of the APIs, so this layer is outside of them.
 pub(in crate::http) fn log(trusted: &Trusted, request: &mut Request) -> Then {
     let started = Instant::now();
     let forwarded = ForwardedFrom::of(connection(request.extensions()), request.headers(), trusted);
@@ -52,7 +51,7 @@ pub(in crate::http) fn log(trusted: &Trusted, request: &mut Request) -> Then {
     })
 }
 
-/// What the line says of a request, as far as it is known when the request comes in.
+/// The facts about a request that are known on arrival.
 struct Line {
     api: Api,
     remote: Remote,
@@ -87,7 +86,7 @@ impl Line {
         let Self { api: _, remote, request_id, global_request_id, method, target } = self;
         let status = response.status().as_u16();
         let trace_id = response.extensions().get::<TraceOf>().map(|it| field::display(it.0));
-        // The length of a streamed answer is not known yet.
+        // The length of a streamed response is not known yet.
         let bytes = response.body().size_hint().exact();
         let took_ms = milliseconds(started.elapsed());
         let Findings { version, user, project, route: _, cause } = findings;
@@ -148,7 +147,7 @@ impl Line {
         .record(took);
     }
 
-    /// Whether this is one of the requests that balancers send every second or two.
+    /// Returns whether this is a health check, which balancers send every second or two.
     fn is_health_check(&self) -> bool {
         matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
             && (self.target == "/" || [HEALTHZ, READYZ].iter().any(|it| self.target.ends_with(it)))

@@ -1,8 +1,8 @@
-//! A layer of one function, which looks at requests on their way in and at answers on their way out.
+//! A layer of one function that inspects requests on their way in and responses on their way out.
 //!
-//! axum's `from_fn` does the same, and more: its functions decide themselves when the rest answers. For
-//! that it clones and boxes the rest for each request, at each layer, which is most of what a small
-//! request costs. Here the rest is asked at once, where it stands.
+//! axum's `from_fn` is more general: its functions decide when to call the inner service. For that
+//! it clones and boxes the inner service for each request at each layer, which is most of the cost
+//! of a small request. Here the inner service is called in place.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -13,14 +13,14 @@ use axum::response::Response;
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
-/// What is to be done with the answer.
+/// Applied to the response.
 pub(in crate::http) type Then = Box<dyn FnOnce(Response) -> Response + Send>;
 
-/// What came of looking at a request: what is to be done with its answer, or the answer, if nobody else
-/// is to be asked.
+/// Outcome of inspecting a request: a function for its response, or a response that skips the inner
+/// service.
 pub(in crate::http) type Before = Result<Then, Box<Response>>;
 
-/// A layer of a function that looks at a request, and may change it.
+/// Makes a layer of a function that inspects, and may change, a request.
 pub(in crate::http) fn around<F>(before: F) -> Around<F>
 where
     F: Fn(&mut Request) -> Before + Clone,
@@ -28,7 +28,7 @@ where
     Around(before)
 }
 
-/// The layer.
+/// The layer of [`around`].
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Around<F>(F);
 
@@ -40,7 +40,7 @@ impl<F: Clone, S> Layer<S> for Around<F> {
     }
 }
 
-/// The service of the layer.
+/// The service of [`Around`].
 #[derive(Clone, Debug)]
 pub(in crate::http) struct AroundService<F, S> {
     before: F,
@@ -69,7 +69,7 @@ where
 }
 
 pin_project! {
-    /// The answer to come.
+    /// The future of the response.
     #[project = Project]
     pub(in crate::http) enum Answering<F> {
         Asked {
@@ -95,7 +95,7 @@ where
             }
             Project::Known { response } => response.take().map(|response| *response),
         };
-        // Nobody polls a future once more that is ready.
+        // A completed future is not polled again.
         answered.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
     }
 }

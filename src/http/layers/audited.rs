@@ -1,6 +1,6 @@
-//! A layer for each request that may change something: it begins an entry of the [audit log](crate::audit), has the
-//! store record there what it changes, and notes the answer. It also tells the store who has asked, for the
-//! [history](crate::store::history) of changes.
+//! A layer for requests that may change something. It starts an entry of the [audit
+//! log](crate::audit), in which the store records its changes, and adds the response. It also
+//! passes the caller to the store, for the [history](crate::store::history) of changes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,23 +22,22 @@ use crate::http::layers::proxy::Remote;
 use crate::http::operator;
 use crate::store::effects::{Origin, Record, Recorder};
 
-/// The longest path that is written, in bytes.
+/// Maximum length of a recorded path, in bytes.
 const PATH_MAX: usize = 2048;
 
-/// Who has sent a request: an extension of its answer.
+/// The caller of a request: an extension of the response.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct SentBy(pub(in crate::http) Arc<Caller>);
 
-/// The layer.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct AuditLayer {
     log: Option<AuditLog>,
-    /// The path below which the APIs are served as well.
+    /// The additional path prefix of the APIs.
     prefix: Arc<str>,
 }
 
 impl AuditLayer {
-    /// The layer, if changes are to be recorded anywhere.
+    /// Creates the layer, if changes are recorded anywhere.
     pub(in crate::http) fn of(options: &Options) -> Option<Self> {
         let log = options.audit.clone();
         let prefix = options.path_prefix.trim_end_matches('/').into();
@@ -54,7 +53,7 @@ impl<S> Layer<S> for AuditLayer {
     }
 }
 
-/// The service of the layer.
+/// The service of [`AuditLayer`].
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Audited<S> {
     log: Option<AuditLog>,
@@ -76,7 +75,7 @@ where
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
-        // What is told operators changes nothing, by whatever method they ask.
+        // Requests to the operator API change nothing, whatever their method.
         if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
             || operator::is_asked(&request, &self.prefix)
         {

@@ -1,5 +1,4 @@
-//! Answers whose bodies break off after the line of the request has been logged: each has another line, and is
-//! counted.
+//! Logs and counts response bodies that are cut off after the access log line was written.
 
 use std::error::Error;
 
@@ -8,11 +7,11 @@ use metrics::counter;
 
 use crate::http::api::streamed::BrokenOff;
 
-/// How far the body of an answer is.
+/// Progress of a response body.
 #[derive(Debug)]
 pub(in crate::http) struct Progress {
     status: StatusCode,
-    /// Bytes that were handed to the connection.
+    /// Bytes passed to the connection.
     bytes: usize,
     stage: Stage,
 }
@@ -20,27 +19,28 @@ pub(in crate::http) struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Sending,
-    /// The next part is being made.
+    /// The next part is being produced.
     Making,
-    /// It has come to its end, or has been reported.
+    /// Complete, or reported.
     Ended,
 }
 
 impl Progress {
-    /// The beginning of an answer. Answers to `HEAD` have no bodies, whatever they were made with.
+    /// Starts a response. Responses to `HEAD` have no body.
     pub(in crate::http) fn begin(method: &Method, status: StatusCode) -> Self {
         let stage = if method == Method::HEAD { Stage::Ended } else { Stage::Sending };
         Self { status, bytes: 0, stage }
     }
 
-    /// Notes that the next part is asked for. It ends with one of the following notes, unless it panics.
+    /// Records that the next part is polled. One of the methods below follows, unless the poll
+    /// panics.
     pub(in crate::http) fn asked(&mut self) {
         if self.stage == Stage::Sending {
             self.stage = Stage::Making;
         }
     }
 
-    /// Notes that there is no part yet, or so many bytes of one.
+    /// Records that the poll is pending, or returned this many bytes.
     pub(in crate::http) fn passed(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.stage == Stage::Making {
@@ -48,12 +48,11 @@ impl Progress {
         }
     }
 
-    /// Notes the end.
     pub(in crate::http) fn ended(&mut self) {
         self.stage = Stage::Ended;
     }
 
-    /// Reports an error in place of a part, within the span of the request.
+    /// Reports an error of the body, within the span of the request.
     pub(in crate::http) fn failed(&mut self, error: &(dyn Error + 'static)) {
         let mut causes = std::iter::successors(Some(error), |error| (*error).source());
         let known = causes.find_map(|error| error.downcast_ref::<BrokenOff>());
@@ -61,12 +60,12 @@ impl Progress {
         self.report(reason, &error.to_string());
     }
 
-    /// Reports that the body is dropped, within the span of the request, unless it has come to its end.
+    /// Reports an incomplete body that is dropped, within the span of the request.
     pub(in crate::http) fn dropped(&mut self, is_at_end: bool) {
         match self.stage {
-            Stage::Making => self.report("panic", "making the next part has panicked"),
+            Stage::Making => self.report("panic", "producing the next part panicked"),
             Stage::Sending if !is_at_end => {
-                self.report("gone", "the client did not take it to its end");
+                self.report("gone", "the client disconnected before its end");
             }
             Stage::Sending | Stage::Ended => {}
         }
@@ -79,9 +78,9 @@ impl Progress {
         counter!("berth_answers_broken_off_total", "reason" => reason).increment(1);
         let (status, bytes) = (self.status.as_u16(), self.bytes);
         if reason == "gone" {
-            tracing::info!(status, bytes, reason, "an answer broke off: {why}");
+            tracing::info!(status, bytes, reason, "a response was cut off: {why}");
         } else {
-            tracing::warn!(status, bytes, reason, "an answer broke off: {why}");
+            tracing::warn!(status, bytes, reason, "a response was cut off: {why}");
         }
     }
 }

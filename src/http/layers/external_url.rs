@@ -1,4 +1,4 @@
-//! Where a client found us: what links and locations begin with.
+//! The URL under which the client reached the server, for links and locations.
 
 use axum::http::header;
 use axum::http::request::Parts;
@@ -6,24 +6,24 @@ use axum::http::uri::Authority;
 
 use crate::http::layers::proxy::ForwardedFrom;
 
-/// Where a client found us: what links and locations begin with.
+/// The URL under which the client reached the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::http) struct ExternalUrl {
-    /// Whether by https.
+    /// Whether the scheme is https.
     secure: bool,
-    /// The host, with its port if it is not the usual one.
+    /// The host, with its port unless it is the default one.
     host: Option<String>,
-    /// The prefix by which the request came.
+    /// The path prefix of the request.
     prefix: String,
 }
 
 impl ExternalUrl {
-    /// From what the request itself says, and how it came.
+    /// Derives it from the request and its proxies.
     pub(in crate::http) fn of(request: &Parts, prefix: &str) -> Self {
         let plain = ForwardedFrom::default();
         let forwarded = request.extensions.get::<ForwardedFrom>().unwrap_or(&plain);
         let host = forwarded.host.as_deref();
-        // A target with a host in it wins over the header (RFC 9112, 3.2.2).
+        // A host in the target takes precedence over the header (RFC 9112, 3.2.2).
         let said = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let host = host.or_else(|| request.uri.authority().map(Authority::as_str)).or_else(said);
         let usual = if forwarded.tls { ":443" } else { ":80" };
@@ -31,12 +31,12 @@ impl ExternalUrl {
         Self { secure: forwarded.tls, host, prefix: format!("{}{prefix}", forwarded.prefix) }
     }
 
-    /// The path of something of ours.
+    /// Returns a path with the prefix.
     pub(in crate::http) fn href(&self, path: &str) -> String {
         format!("{}{path}", self.prefix)
     }
 
-    /// The absolute URI of something of ours.
+    /// Returns the absolute URI of a path.
     pub(in crate::http) fn location(&self, path: &str) -> String {
         let scheme = if self.secure { "https" } else { "http" };
         match &self.host {

@@ -28,24 +28,23 @@ use crate::http::layers::traced::TracedLayer;
 use crate::http::layers::well_formed;
 use crate::model::Bug;
 
-/// The header that carries request ids, both ways.
+/// Header of request ids in requests and responses.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
-/// Headers whose values are never printed.
+/// Headers whose values are never logged.
 const SECRETS: [HeaderName; 3] = [
     HeaderName::from_static("x-auth-token"),
     HeaderName::from_static("x-service-token"),
     header::AUTHORIZATION,
 ];
 
-/// Answers of at least this many bytes are compressed for clients that ask for it. Smaller ones fit
-/// into a few packets anyway.
+/// Minimum size of a response to compress, in bytes. Smaller ones fit into a few packets anyway.
 const COMPRESS_FROM: u16 = 8192;
 
-/// A whole service: a request in, an answer out.
+/// A boxed service of requests.
 pub(in crate::http) type HttpService = BoxCloneSyncService<Request, Response, Infallible>;
 
-/// Puts the stack around the APIs. The first layer is the outermost.
+/// Wraps the APIs in the stack. The first layer is the outermost.
 pub(in crate::http) fn stack<S>(
     apis: S,
     trusted: Arc<Trusted>,
@@ -63,7 +62,7 @@ where
         .map_request(take_global_id)
         .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId))
         .layer(PropagateRequestIdLayer::new(REQUEST_ID))
-        // Browsers must not guess that an answer is a page.
+        // Browsers must not interpret a response as a page.
         .layer(SetResponseHeaderLayer::overriding(
             header::X_CONTENT_TYPE_OPTIONS,
             HeaderValue::from_static("nosniff"),
@@ -83,7 +82,7 @@ where
     BoxCloneSyncService::new(service)
 }
 
-/// Gives each request an id of the form `req-UUID`.
+/// Generates request ids of the form `req-UUID`.
 #[derive(Clone, Copy)]
 struct NewRequestId;
 
@@ -96,11 +95,11 @@ impl MakeRequestId for NewRequestId {
     }
 }
 
-/// The id of the request on whose behalf the client asks, as the client says.
+/// The id of the client's own request, as sent by the client.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct GlobalRequestId(pub(in crate::http) String);
 
-/// In a request, the header is the client's id, not ours.
+/// In a request, the header has the client's id, not that of this request.
 fn take_global_id(mut request: Request) -> Request {
     if let Some(id) = request.headers_mut().remove(REQUEST_ID)
         && let Some(id) = id.to_str().ok().filter(|id| is_request_id(id))
@@ -111,13 +110,13 @@ fn take_global_id(mut request: Request) -> Request {
     request
 }
 
-/// The id of a request.
+/// Returns the id of a request.
 pub(in crate::http) fn request_id(extensions: &axum::http::Extensions) -> &str {
     let id = extensions.get::<RequestId>().and_then(|id| id.header_value().to_str().ok());
     id.unwrap_or_else(|| Bug::raise("a request has no id".to_owned()))
 }
 
-/// An answer that is sent while it comes about: compressing would keep it back.
+/// Marks a streaming response. It is not compressed, because the encoder would buffer it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Live;
 
@@ -134,7 +133,7 @@ fn is_json(
     headers.get(header::CONTENT_TYPE).is_some_and(is_one)
 }
 
-/// The answer with a body of axum's.
+/// Converts the body of a response to axum's type.
 pub(in crate::http) fn boxed<B>(response: axum::http::Response<B>) -> Response
 where
     B: axum::body::HttpBody<Data = axum::body::Bytes> + Send + 'static,
@@ -143,7 +142,7 @@ where
     response.map(Body::new)
 }
 
-/// Whether a text has the form of OpenStack's request ids: `req-` and a UUID.
+/// Returns whether a text has the form of OpenStack's request ids: `req-` and a UUID.
 fn is_request_id(text: &str) -> bool {
     let Some(id) = text.strip_prefix("req-") else { return false };
     let parts: Vec<&str> = id.split('-').collect();

@@ -1,12 +1,12 @@
-//! Panics of handlers: each ends one request and nothing else. The hook of [`crate::observe::telemetry`] has counted
-//! and logged it.
+//! Handles panics: each ends one request only. The hook of [`crate::observe::telemetry`] has
+//! already counted and logged it.
 
 use std::any::Any;
 
 use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// A layer that answers a panic with a problem of the API.
+/// Creates a layer that responds to a panic with a problem of the API.
 pub(in crate::http) fn catch<P: IntoResponse + 'static>(
     problem: fn(String) -> P,
 ) -> CatchPanicLayer<impl Fn(Box<dyn Any + Send>) -> Response + Clone + use<P>> {

@@ -1,8 +1,8 @@
-//! What proxies say of a request: where the client found us, and who it is. It counts only from
-//! proxies that the operator trusts; from anybody else it could be anything.
+//! Headers of proxies: the URL that the client used, and its address. They are ignored unless they
+//! come from a trusted proxy.
 //!
-//! Read are `Forwarded` (RFC 7239), else `X-Forwarded-For`, `-Proto` and `-Host`; and
-//! `X-Forwarded-Prefix`, as by oslo.middleware's `http_proxy_to_wsgi`.
+//! Supported are `Forwarded` (RFC 7239), else `X-Forwarded-For`, `-Proto` and `-Host`; and
+//! `X-Forwarded-Prefix`, as in oslo.middleware's `http_proxy_to_wsgi`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ const PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 
-/// Peers whose word counts.
+/// Trusted proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trusted {
     networks: Vec<IpNet>,
@@ -27,11 +27,11 @@ pub struct Trusted {
 }
 
 impl Trusted {
-    /// From addresses, networks such as `10.0.0.0/8`, and `unix:` for whoever comes by a Unix
+    /// Parses addresses, networks such as `10.0.0.0/8`, and `unix:` for all clients of a Unix
     /// socket.
     ///
     /// # Errors
-    /// The one that is none of these.
+    /// Returns a message for the first invalid name.
     pub fn parse(names: &[String]) -> Result<Self, String> {
         let mut trusted = Self::default();
         for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
@@ -42,7 +42,7 @@ impl Trusted {
             let network =
                 IpNet::from_str(name).or_else(|_| IpAddr::from_str(name).map(IpNet::from));
             let network = network.map_err(|_| {
-                format!("{name:?} is neither an address nor a network such as 10.0.0.0/8 nor unix:")
+                format!("{name:?} is not an address, a network such as 10.0.0.0/8, or unix:")
             })?;
             trusted.networks.push(network);
         }
@@ -59,7 +59,7 @@ impl Trusted {
     }
 }
 
-/// The address of a client; none if it came by a Unix socket.
+/// The address of a client; `None` over a Unix socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::http) struct Remote(pub(in crate::http) Option<IpAddr>);
 
@@ -72,21 +72,19 @@ impl fmt::Display for Remote {
     }
 }
 
-/// How a client came to us.
+/// The client's side of a request, as reported by proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::http) struct ForwardedFrom {
-    /// Whether by TLS, as far as anybody knows.
+    /// Whether the client used TLS.
     pub(in crate::http) tls: bool,
-    /// The host it asked for, if that is not what the request says itself.
+    /// The host, if it differs from the one in the request.
     pub(in crate::http) host: Option<String>,
-    /// The path below which it found us.
     pub(in crate::http) prefix: String,
-    /// Its address.
     pub(in crate::http) remote: Remote,
 }
 
 impl ForwardedFrom {
-    /// From the other end of the connection and, if its word counts, the headers.
+    /// Combines the peer of the connection and, if it is trusted, the headers.
     pub(in crate::http) fn of(
         connection: Connection,
         headers: &HeaderMap,
@@ -109,16 +107,16 @@ impl ForwardedFrom {
 }
 
 impl ForwardedFrom {
-    /// Whether there is more to say than that it came by plain HTTP to where it says.
+    /// Returns whether the headers add anything to a plain HTTP request.
     pub(in crate::http) fn is_remarkable(&self) -> bool {
         self.tls || self.host.is_some() || !self.prefix.is_empty()
     }
 }
 
-/// What the headers say.
+/// The values of the headers.
 #[derive(Debug, Default)]
 struct Said {
-    /// Those on whose behalf each proxy asked, the client first.
+    /// The client and then each further proxy.
     by: Vec<IpAddr>,
     proto: Option<String>,
     host: Option<String>,
@@ -136,7 +134,7 @@ impl Said {
         }
     }
 
-    /// RFC 7239: an element for each proxy, of pairs of a name and a value.
+    /// Parses `Forwarded` (RFC 7239): an element for each proxy, of pairs of name and value.
     fn forwarded(elements: &[String]) -> Self {
         let mut said = Self::default();
         for (nth, element) in elements.iter().enumerate() {
@@ -145,7 +143,7 @@ impl Said {
                 let value = value.trim().trim_matches('"');
                 match name.trim().to_ascii_lowercase().as_str() {
                     "for" => said.by.extend(address(value)),
-                    // The first proxy knows how the client came.
+                    // The first proxy knows the client's URL.
                     "proto" if nth == 0 => said.proto = proto(value),
                     "host" if nth == 0 => said.host = host(value),
                     _ => {}
@@ -160,7 +158,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// All entries of a header that may come several times, in order.
+/// Returns all elements of a header that may be repeated, in order.
 fn list(headers: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).map(|entry| entry.trim().to_owned()).collect()
@@ -170,7 +168,7 @@ fn first(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     list(headers, name).into_iter().next()
 }
 
-/// An address with or without a port.
+/// Parses an address with or without a port.
 fn address(node: &str) -> Option<IpAddr> {
     let inner = node.trim_start_matches('[').split(']').next().unwrap_or(node);
     let found = IpAddr::from_str(inner).ok();

@@ -1,7 +1,7 @@
-//! A layer that opens the span of each request. Every log line that is written within it carries the
-//! id of the request, and that of its trace, if it is part of one. While traces are exported, another span
-//! within it is the root of what Berth records of the request, with the attributes of OpenTelemetry's
-//! conventions for HTTP servers; it ends when the body of the answer has been sent.
+//! A layer that opens the span of each request. All log lines within it carry the request id, and
+//! the trace id if the request is part of a trace. While traces are exported, a second span within
+//! it is the root of what Berth records of the request, with the attributes of OpenTelemetry's
+//! conventions for HTTP servers; it ends when the response body has been sent.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -33,14 +33,13 @@ use crate::observe::request_context::RequestContext;
 use crate::observe::spans::{self, span};
 use crate::observe::trace_context::TraceContext;
 
-/// The longest text that becomes an attribute, in bytes.
+/// Maximum length of a text attribute, in bytes.
 const TEXT_MAX: usize = 1024;
 
-/// The trace that a request is part of: an extension of its answer.
+/// The trace of a request: an extension of the response.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct TraceOf(pub(in crate::http) TraceId);
 
-/// The layer.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct TracedLayer;
 
@@ -52,7 +51,7 @@ impl<S> Layer<S> for TracedLayer {
     }
 }
 
-/// The service of the layer.
+/// The service of [`TracedLayer`].
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Traced<S> {
     inner: S,
@@ -74,7 +73,7 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let given = TraceContext::read(request.headers());
-        // Of the highest level, so that no filter takes it away.
+        // At the highest level, so that no filter removes it.
         let span = error_span!(
             target: spans::REQUEST,
             "request",
@@ -108,7 +107,7 @@ where
 }
 
 pin_project! {
-    /// The answer to come.
+    /// The future of the response.
     pub(in crate::http) struct Answering<F> {
         #[pin]
         answer: Instrumented<Either<F, TaskLocalFuture<Arc<RequestContext>, F>>>,
@@ -144,7 +143,7 @@ where
     }
 }
 
-/// A body that is made within the span of its request. If it breaks off, this is logged there.
+/// A body that is polled within the span of its request. Logs bodies that are cut off.
 struct WithinSpan<B: HttpBody> {
     body: B,
     span: Span,
@@ -195,8 +194,8 @@ impl<B: HttpBody> Drop for WithinSpan<B> {
     }
 }
 
-/// The span of a request as it is recorded, until it is dropped. Tasks that go on for longer keep the
-/// span open for log lines, but not in the record.
+/// The recorded span of a request, ended on drop. Tasks that outlive it keep the span for log
+/// lines, but not in the recording.
 #[derive(Debug)]
 struct Recorded {
     span: Span,
@@ -224,7 +223,7 @@ impl Recorded {
                 extensions.get::<GlobalRequestId>().map(|id| id.0.as_str()),
         );
         let parent = given.map_or_else(opentelemetry::Context::new, TraceContext::as_parent);
-        // It can only fail if nothing is recorded.
+        // Fails only if nothing is recorded.
         drop(span.set_parent(parent));
         let trace = span.context().span().span_context().trace_id();
         Self { span, method, trace }
@@ -258,7 +257,7 @@ impl Drop for Recorded {
     }
 }
 
-/// The name of a method, if it is a common one: a bounded number of names, whatever clients send.
+/// Returns a method's name if it is a common one, so that the number of names is bounded.
 pub(in crate::http) fn method_name(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

@@ -1,4 +1,4 @@
-//! Requests that can be read, and that HTTP/1.1 does not allow all the same (RFC 9112).
+//! Rejects requests that can be parsed, but violate HTTP/1.1 (RFC 9112).
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
@@ -9,10 +9,10 @@ use crate::http::layers::around::Before;
 use crate::http::layers::middleware::request_id;
 use crate::http::layers::proxy::ForwardedFrom;
 
-/// The longest prefix that a proxy may name: every link of an answer begins with it.
+/// Maximum length of a proxy's prefix: every link in a response starts with it.
 const PREFIX_BYTES_MAX: usize = 512;
 
-/// Refuses requests that HTTP/1.1 does not allow.
+/// Rejects requests that HTTP/1.1 does not allow.
 pub(in crate::http) fn check(request: &mut Request) -> Before {
     match fault(request) {
         Some(fault) => Err(Box::new(refuse(request, fault))),
@@ -20,17 +20,17 @@ pub(in crate::http) fn check(request: &mut Request) -> Before {
     }
 }
 
-/// What is wrong with a request, in words.
+/// Returns what is wrong with a request.
 fn fault(request: &Request) -> Option<&'static str> {
     let (method, version) = (request.method(), request.version());
     let forwarded = request.extensions().get::<ForwardedFrom>();
     let is_long = forwarded.is_some_and(|forwarded| forwarded.prefix.len() > PREFIX_BYTES_MAX);
     target_fault(method, request.uri())
         .or_else(|| host_fault(version, request.headers()))
-        .or(is_long.then_some("The header X-Forwarded-Prefix may have 512 bytes at the most."))
+        .or(is_long.then_some("The header X-Forwarded-Prefix must have at most 512 bytes."))
 }
 
-/// A target is a path, a URI with a scheme, `*` for `OPTIONS`, or the address that `CONNECT` names.
+/// A target is a path, a URI with a scheme, `*` for `OPTIONS`, or the authority of `CONNECT`.
 fn target_fault(method: &Method, uri: &Uri) -> Option<&'static str> {
     let fits = match uri.path() {
         "*" => method == Method::OPTIONS,
@@ -44,7 +44,7 @@ fn host_fault(version: Version, headers: &HeaderMap) -> Option<&'static str> {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
         (None, _) if version == Version::HTTP_11 => {
-            Some("A request of HTTP/1.1 must have the header Host.")
+            Some("An HTTP/1.1 request must have the header Host.")
         }
         (Some(_), Some(_)) => Some("A request must not have the header Host more than once."),
         (Some(host), None) if !is_host(host) => {
@@ -54,7 +54,8 @@ fn host_fault(version: Version, headers: &HeaderMap) -> Option<&'static str> {
     }
 }
 
-/// Whether it is a host with or without a port. An empty one is allowed: the target may have none.
+/// Returns whether a value is a host with an optional port. It may be empty, since the target may
+/// have no host.
 fn is_host(host: &HeaderValue) -> bool {
     let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(byte);
     host.as_bytes().iter().all(fits)

@@ -1,4 +1,5 @@
-//! The requests that a question is about: the query itself, or several queries and flavors by name.
+//! The requests in a query of the operator API: the query itself, or several queries and flavors by
+//! name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,25 +18,25 @@ use crate::search::explain::check_names;
 use crate::search::fit::Excluded;
 use crate::world::World;
 
-/// The parameters that name requests: a whole query, and a flavor by name or id.
+/// The parameters that name requests: a complete query, or a flavor by name or id.
 pub(super) const QUERY: &str = "query";
 pub(super) const FLAVOR: &str = "flavor";
-/// The maximum number of requests in one question.
+/// Maximum number of requests in one query.
 pub(super) const REQUESTS_MAX: usize = 32;
 
-/// A request.
+/// A request for candidates.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
-    /// The query as it was written, or the name of the flavor.
+    /// The query as written, or the name of the flavor.
     pub(super) words: String,
     /// Whether it is a flavor.
     pub(super) is_flavor: bool,
     pub(super) request: Request,
-    /// What the metadata of the host's aggregates must be, by key.
+    /// Required metadata of the host's aggregates, by key.
     demands: BTreeMap<String, String>,
 }
 
-/// The requests, and what is known of aggregates.
+/// The requests, and the metadata of aggregates.
 #[derive(Clone, Debug)]
 pub(super) struct AllAsked {
     pub(super) requests: Vec<Asked>,
@@ -43,7 +44,8 @@ pub(super) struct AllAsked {
 }
 
 impl AllAsked {
-    /// Leaves out the hosts that a flavor does not allow because of the metadata of their aggregates.
+    /// Excludes the hosts that the flavor does not allow because of the metadata of their
+    /// aggregates.
     pub(super) fn close(&self, asked: &Asked, world: &World, excluded: &mut Excluded) {
         if asked.demands.is_empty() {
             return;
@@ -54,26 +56,27 @@ impl AllAsked {
     }
 }
 
-/// The query of a URI.
+/// Parses the query of a URI.
 pub(super) fn query_of(uri: &Uri) -> Result<Query, Problem> {
     uri.query().map_or_else(|| Ok(Query::default()), |text| Ok(Query::parse(text)?))
 }
 
-/// Refuses parameters where nothing reads any.
+/// Rejects query parameters of an operation that takes none.
 pub(super) fn without_parameters(uri: &Uri) -> Result<(), Problem> {
     match query_of(uri)?.names().next() {
-        Some(name) => {
-            Err(Problem::bad_request(format!("there are no parameters here, so {name} is none")))
-        }
+        Some(name) => Err(Problem::bad_request(format!(
+            "this operation takes no query parameters (got {name})"
+        ))),
         None => Ok(()),
     }
 }
 
-/// The requests in a query of which the parameters of the question are taken out: either the parameters of
-/// `GET /allocation_candidates`, or `query` and `flavor`, each as often as wanted. The world is current.
+/// Parses the requests of a query without its other parameters: either the parameters of `GET
+/// /allocation_candidates`, or any number of `query` and `flavor`. Uses the current world.
 ///
 /// # Errors
-/// Both, or none of them; a request that is wrong, or names what does not exist; a flavor that does not exist.
+/// The query has both or neither; a request is invalid or names something unknown; a flavor does
+/// not exist.
 pub(super) async fn requests(
     app: &App,
     headers: &HeaderMap,
@@ -83,9 +86,7 @@ pub(super) async fn requests(
     let queries: Vec<&str> = query.all(QUERY).collect();
     let names: Vec<String> = query.all(FLAVOR).map(str::to_owned).collect();
     if queries.len() + names.len() > REQUESTS_MAX {
-        return Err(Problem::bad_request(format!(
-            "at most {REQUESTS_MAX} requests can be asked for at once"
-        )));
+        return Err(Problem::bad_request(format!("at most {REQUESTS_MAX} requests are allowed")));
     }
     let rest = query.without(QUERY).without(FLAVOR);
     let mut requests = Vec::new();
@@ -93,7 +94,7 @@ pub(super) async fn requests(
         requests.push(of_query(&rest, rest.written(), version, app)?);
     } else if let Some((name, _)) = rest.pairs().next() {
         return Err(Problem::bad_request(format!(
-            "{name} must stand in the value of {QUERY} if {QUERY} or {FLAVOR} is given"
+            "{name} must be part of the value of {QUERY} if {QUERY} or {FLAVOR} is given"
         )));
     }
     for text in queries {
@@ -113,7 +114,7 @@ pub(super) async fn requests(
     };
     let world = app.store.world().await?;
     for name in names {
-        // A name comes before the id of another.
+        // A name takes precedence over the id of another flavor.
         let by_name = flavors.iter().find(|it| it.name == name);
         let flavor = by_name.or_else(|| flavors.iter().find(|it| it.id == name));
         let flavor = flavor.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! `/-/v1/allocation_candidates`: allocation candidates in an order that the request chooses.
+//! `/-/v1/allocation_candidates`: allocation candidates in an order chosen by the request.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::search::Ranking;
 use crate::search::ranking::{Subject, Weight};
 use crate::world::World;
 
-/// The parameters that choose the order.
+/// The parameters of the order.
 const ORDER: &str = "order";
 const WEIGHT: &str = "weight";
-/// How many weights one request may name.
+/// Maximum number of weights in a request.
 const WEIGHTS_MAX: usize = 32;
 
-/// `GET /-/v1/allocation_candidates`: takes the query of `GET /allocation_candidates`, with `order` and `weight`,
-/// and gives its answer.
+/// `GET /-/v1/allocation_candidates`: takes the query of `GET /allocation_candidates`, with `order`
+/// and `weight`, and returns its response.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -42,14 +42,15 @@ pub(super) async fn list(
     Ok(reply)
 }
 
-/// The order that the query chooses; `None` if it leaves the choice to the server's options.
+/// Returns the order of the query; `None`: the server's default.
 fn chosen(query: &Query) -> Result<Option<CandidateOrder>, Problem> {
     let weights: Vec<Weight> = query
         .all(WEIGHT)
         .map(|text| text.parse().map_err(|why| Problem::bad_request(format!("weight: {why}"))))
         .collect::<Result<_, _>>()?;
     if weights.len() > WEIGHTS_MAX {
-        let detail = format!("weight may be given {WEIGHTS_MAX} times, not {}", weights.len());
+        let detail =
+            format!("weight can be given at most {WEIGHTS_MAX} times, not {}", weights.len());
         return Err(Problem::bad_request(detail));
     }
     let has_weights = !weights.is_empty();
@@ -77,7 +78,7 @@ fn chosen(query: &Query) -> Result<Option<CandidateOrder>, Problem> {
     Ok(chosen)
 }
 
-/// Whether the classes and traits exist that weights name. Any UUID may be that of an aggregate.
+/// Checks that the classes and traits of weights exist. Any UUID may be an aggregate.
 fn check_names(chosen: &CandidateOrder, world: &World) -> Result<(), Problem> {
     let CandidateOrder::Ranked(Ranking::Weights(weights)) = chosen else { return Ok(()) };
     for Weight { subject, .. } in weights.iter() {

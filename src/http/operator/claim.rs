@@ -1,5 +1,5 @@
-//! `POST /-/v1/explain`: what would come of a claim. The faults of claims and other changes, as operators are told
-//! them.
+//! `POST /-/v1/explain`: tests a claim. Also converts the faults of claims and other changes into
+//! views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,14 +24,15 @@ use crate::model::{Expected, Inventory, Refusal};
 use crate::store::{self, claim_check};
 use crate::world::World;
 
-/// The parameters.
+/// The parameters of the query.
 const PARAMETERS: [&str; 2] = ["consumer", "holders"];
-/// How many holders of an inventory are named if the query does not say, and at most.
+/// Default and maximum number of holders of an inventory in a response.
 const HOLDERS: u32 = 10;
 const HOLDERS_MAX: u32 = 1000;
 
-/// `POST /-/v1/explain`: takes the body of `PUT /allocations/{consumer}` with the parameter `consumer`, or that
-/// of `POST /allocations`, and says whether it would be refused. Nothing is written.
+/// `POST /-/v1/explain`: takes the body of `PUT /allocations/{consumer}` with the parameter
+/// `consumer`, or that of `POST /allocations`, and returns whether it would be refused. Writes
+/// nothing.
 pub(super) async fn explain(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -42,7 +43,7 @@ pub(super) async fn explain(
     let query = Query::parse(parts.uri.query().map_or("", |query| query))?;
     if let Some(other) = query.names().find(|name| !PARAMETERS.contains(name)) {
         let known = PARAMETERS.join(", ");
-        return Err(Problem::bad_request(format!("{other} is none of the parameters {known}")));
+        return Err(Problem::bad_request(format!("{other} is not one of the parameters {known}")));
     }
     let holders = holders(&query)?;
     let body = Body(intake::read(body, &app.options).await?);
@@ -66,7 +67,7 @@ pub(super) async fn explain(
     work_in(turn, write).await
 }
 
-/// How many holders of an inventory are to be named.
+/// Returns the number of holders to list.
 fn holders(query: &Query) -> Result<u32, Problem> {
     let Some(said) = query.once("holders")? else { return Ok(HOLDERS) };
     said.parse().ok().filter(|number| (1..=HOLDERS_MAX).contains(number)).ok_or_else(|| {
@@ -76,7 +77,7 @@ fn holders(query: &Query) -> Result<u32, Problem> {
     })
 }
 
-/// What the Placement API would answer.
+/// Returns the response of the Placement API.
 fn claim_refusal(refusal: Refusal, consumer: Option<Uuid>) -> ClaimRefusal {
     let problem = refused(store::Error::Refused(refusal), consumer);
     ClaimRefusal { status: problem.status.as_u16(), detail: problem.detail }
@@ -112,7 +113,7 @@ fn claimed_inventory(world: &World, it: &claim_check::ClaimedInventory) -> Claim
     }
 }
 
-/// The faults of claims, with the names that providers have in a world.
+/// Converts the faults of claims, with the names of providers in a world.
 pub(in crate::http) fn claim_faults(world: &World, faults: &Faults) -> ClaimFaults {
     let written = faults.listed.iter().map(|fault| claim_fault(world, fault));
     ClaimFaults { count: faults.count, faults: written.collect() }
@@ -187,7 +188,7 @@ fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
     }
 }
 
-/// An inventory: its provider, the name of that, and its class.
+/// An inventory: provider, name of the provider, class.
 type NamedInventory = (String, Option<String>, String);
 
 fn amount_fault(
@@ -229,12 +230,12 @@ fn class_names(used: &[(String, i64)]) -> String {
     classes.join(", ")
 }
 
-/// Amounts by the names of their classes.
+/// Amounts by class name.
 fn amounts(used: &[(String, i64)]) -> BTreeMap<String, i64> {
     used.iter().cloned().collect()
 }
 
-/// The term that an amount violates.
+/// Returns the limit that an amount violates.
 fn violated(amount: i64, terms: &Inventory) -> (&'static str, i32) {
     if amount < i64::from(terms.min_unit) {
         ("min_unit", terms.min_unit)

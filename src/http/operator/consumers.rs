@@ -1,4 +1,4 @@
-//! `/-/v1/consumers` and `/-/v1/allocations/get`: many consumers, with what each holds.
+//! `/-/v1/consumers` and `/-/v1/allocations/get`: many consumers with their allocations.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::store::reads::{ConsumerAllocations, TypeFilter};
 
 /// The parameters of a list.
 const PARAMETERS: [&str; 6] = ["project", "user", "type", "provider", "limit", "marker"];
-/// How many consumers are listed if the query does not say, and at most.
+/// Default and maximum number of consumers in a list.
 const LIMIT: i64 = 1000;
 const LIMIT_MAX: i64 = 5000;
-/// How many consumers one request may name.
+/// Maximum number of consumers in a request.
 const NAMED_MAX: usize = 1000;
 
-/// `GET /-/v1/consumers`: the consumers that pass all filters, ascending by UUID, page by page.
+/// `GET /-/v1/consumers`: the consumers that match all filters, ascending by UUID, with paging.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -48,7 +48,7 @@ pub(super) async fn list(
 fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
     if let Some(other) = query.names().find(|name| !PARAMETERS.contains(name)) {
         let known = PARAMETERS.join(", ");
-        return Err(Problem::bad_request(format!("{other} is none of the parameters {known}")));
+        return Err(Problem::bad_request(format!("{other} is not one of the parameters {known}")));
     }
     let text = |name: &str| -> Result<_, Problem> { Ok(query.once(name)?.map(str::to_owned)) };
     let uuid = |name: &str| -> Result<_, Problem> {
@@ -85,8 +85,8 @@ struct Wanted {
     consumers: Vec<String>,
 }
 
-/// `POST /-/v1/allocations/get`: what each of the named consumers holds, as of one moment. Consumers that hold
-/// nothing are left out.
+/// `POST /-/v1/allocations/get`: the allocations of the named consumers, read in one snapshot.
+/// Consumers without allocations are omitted.
 pub(super) async fn allocations(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,

@@ -1,4 +1,4 @@
-//! `/-/v1/events`: changes as they are committed.
+//! `/-/v1/events`: the event stream.
 
 use std::sync::Arc;
 
@@ -23,26 +23,25 @@ use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
 use crate::store::events::reading::{Cursor, Found, Row};
 
-/// One JSON value for each line.
+/// Media type of one JSON value per line.
 const LINES: &str = "application/x-ndjson";
-/// Server-Sent Events.
 const SSE: &str = "text/event-stream";
-/// The number from which a client of Server-Sent Events goes on.
+/// The number after which a client of Server-Sent Events continues.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// The pause after the database could not be asked.
+/// Pause after a failed read of the database.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// The metrics of events that were told, and of answers that were ended here, by reason.
+/// Metrics of events sent, and of streams ended by the server, by reason.
 const TOLD: &str = "berth_events_told_total";
 const ENDED: &str = "berth_event_answers_ended_total";
 
-/// What clients are told whose answer ends.
-const SLOW: &str = "the client has taken nothing in for too long";
-const LATE: &str = "an answer lasts for so long only";
-const STOPPED: &str = "the server stops";
-/// What clients are told that have missed something.
+/// Detail of the last message of a stream.
+const SLOW: &str = "the client has read nothing for too long";
+const LATE: &str = "the stream has reached its maximum duration";
+const STOPPED: &str = "the server is stopping";
+/// Detail of the message about missed events.
 const GAP: &str =
-    "the log does not reach back to this number, or begins anew: read everything again";
+    "the log does not reach back to this number, or has been restarted: read everything again";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
@@ -50,7 +49,8 @@ enum Form {
     Sse,
 }
 
-/// `GET /-/v1/events`: changes after the number `since`, or from now on, as long as the client listens.
+/// `GET /-/v1/events`: changes after the number `since`, or from now on, until the client
+/// disconnects.
 pub(super) async fn follow(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -74,8 +74,8 @@ pub(super) async fn follow(
     let seat = app.followers.turn_now(turns_of).ok_or_else(|| {
         let most = app.options.events.followers;
         Problem::not_now(format!(
-            "{most} clients at most can follow events, all but one of them with tokens of one project; ask \
-             again later"
+            "at most {most} clients can follow events, and one of them must be of another project; \
+             retry later"
         ))
     })?;
     let tail = app.store.event_tail();
@@ -87,7 +87,7 @@ pub(super) async fn follow(
     if let Found::Gap = app.store.events_after(cursor).await? {
         return Err(Problem::new(StatusCode::GONE, format!("{number}: {GAP}.")));
     }
-    // It ends by itself, with a word.
+    // The stream ends with a message before this timeout.
     let most = app.options.events.lifetime * 2;
     let body = made_within(most, |parts| {
         let follower = Follower { app, form, parts, cursor, turns_of };
@@ -100,10 +100,10 @@ pub(super) async fn follow(
     Ok(response)
 }
 
-/// The number after which the client wants events.
+/// Returns the number after which the client wants events.
 fn since(query: &Query, headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     if let Some(other) = query.names().find(|name| *name != "since") {
-        return Err(Problem::bad_request(format!("the only parameter is since, not {other}")));
+        return Err(Problem::bad_request(format!("since is the only parameter (got {other})")));
     }
     let last = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()));
     let since = query.once("since")?;
@@ -122,18 +122,18 @@ struct Follower {
     turns_of: Asker,
 }
 
-/// Why there is no further event. The client can go on later, but for a gap.
+/// Reason to end a stream. Except after a gap, the client can continue later.
 enum End {
     Gap,
-    /// The client does not take in what it is sent.
+    /// The client reads too slowly.
     Slow,
-    /// The answer has lasted for as long as one may.
+    /// The stream has reached its maximum duration.
     Late,
     Stopped,
 }
 
 impl Follower {
-    /// Sends events until there is a reason not to, and says so.
+    /// Sends events until there is a reason to end, and sends the reason.
     async fn send_all(mut self, tail: watch::Receiver<i64>, seat: Turn) -> Result<(), Problem> {
         let ended = self.send_until_the_end(tail).await?;
         drop(seat);
@@ -185,7 +185,7 @@ impl Follower {
                     }
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "events cannot be read now");
+                    tracing::debug!(%error, "cannot read events");
                     sleep(PAUSE).await;
                     self.said(Change::Position {})
                 }
@@ -193,7 +193,7 @@ impl Follower {
         }
     }
 
-    /// Something that is no change, as the client reads it.
+    /// Serializes a message that is not a change.
     fn said(&self, change: Change) -> Bytes {
         let (number, made_by) = (self.cursor.number, MadeBy::default());
         let mut written = Vec::new();
@@ -205,7 +205,7 @@ impl Follower {
     }
 }
 
-/// Events as the client reads them, without those up to a number; and how many they are.
+/// Serializes the events after a number, and returns their count.
 fn read(form: Form, rows: &[Row], since: i64) -> Result<(Bytes, u64), Problem> {
     let (mut written, mut count) = (Vec::new(), 0);
     for row in rows {

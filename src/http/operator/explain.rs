@@ -1,4 +1,4 @@
-//! `/-/v1/explain`: why a query for allocation candidates finds what it finds.
+//! `/-/v1/explain`: explains the result of a candidate query.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::search::budget;
 use crate::search::explain::{Explained, Explanation, Unexplained, explain};
 use crate::search::funnel::{Closest, Condition, Limit, NearMiss};
 
-/// The parameter that says how many near misses are named.
+/// The parameter for the number of near misses.
 const NEAR_MISSES: &str = "near_misses";
-/// How many are named if the query does not say, and at most.
+/// Default and maximum number of near misses in a response.
 const NEAR_MISSES_NAMED: usize = 10;
 const NEAR_MISSES_MAX: usize = 1000;
-/// The characters of a condition that are repeated for each near miss, at most.
+/// Maximum length of a condition that is repeated for each near miss, in characters.
 const NEAR_MISS_NAME_MAX: usize = 200;
 
-/// `GET /-/v1/explain`: takes the query of `GET /allocation_candidates`, at the microversion of the header
-/// `OpenStack-API-Version`, or at the latest.
+/// `GET /-/v1/explain`: takes the query of `GET /allocation_candidates`, at the microversion of the
+/// header `OpenStack-API-Version`, or at the latest.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -51,7 +51,7 @@ pub(super) async fn show(
     })
 }
 
-/// How many near misses are to be named.
+/// Returns the number of near misses to list.
 fn near_misses(query: &Query) -> Result<usize, Problem> {
     let Some(said) = query.once(NEAR_MISSES)? else { return Ok(NEAR_MISSES_NAMED) };
     said.parse().ok().filter(|number| *number <= NEAR_MISSES_MAX).ok_or_else(|| {
@@ -61,12 +61,12 @@ fn near_misses(query: &Query) -> Result<usize, Problem> {
     })
 }
 
-/// An explanation as operators are told it.
+/// Converts an explanation into its view.
 pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation {
     let conditions = &explanation.conditions;
     let name =
         |position: &usize| conditions.get(*position).map(|it| it.counted.condition.to_string());
-    // Each of many hosts may lack the same thing, whose name may be as long as a query.
+    // Many hosts may miss the same condition, whose text may be as long as the query.
     let near_miss = |it: &NearMiss| {
         let (host, missing) = (it.host.clone(), it.missing);
         let condition = shortened(&name(&it.condition)?, NEAR_MISS_NAME_MAX);
@@ -114,7 +114,7 @@ fn condition(explained: &Explained, fitting: usize) -> view::Condition {
     }
 }
 
-/// The host that comes closest to an amount.
+/// Converts the host that comes closest to an amount.
 fn closest(it: &Closest) -> view::Closest {
     let shortage = it.shortage;
     let (limit, limit_value) = match shortage.limit {
@@ -135,7 +135,7 @@ fn closest(it: &Closest) -> view::Closest {
     }
 }
 
-/// The parameter of the query that a condition comes from.
+/// Returns the query parameter of a condition.
 fn kind(condition: &Condition) -> &'static str {
     match condition {
         Condition::Class { .. } => "resources",

@@ -1,4 +1,4 @@
-//! How many more of some flavors fit, as metrics.
+//! Metrics of how many more instances of some flavors fit.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use crate::http::placement::query::Query;
 use crate::search::budget;
 use crate::search::fit::{Bounds, Excluded, Question, fit};
 
-/// How often flavors are counted.
+/// Interval between counts.
 const PERIOD: Duration = Duration::from_mins(1);
-/// Whose turns the work is done in.
+/// The name under which turns are taken.
 const ASKER: &str = "metrics of flavors";
 
-/// Counts again and again how many more of each flavor fit, for `/metrics`. Does not end if there are any.
+/// Periodically counts how many more instances of each flavor fit, for `/metrics`. Runs until
+/// cancelled, if there are any flavors.
 pub async fn count_flavors(app: App, flavors: Vec<String>) {
     if flavors.is_empty() {
         return;
@@ -36,10 +37,10 @@ pub async fn count_flavors(app: App, flavors: Vec<String>) {
                     tell(name, bounds, is_complete);
                 }
                 Err(why) => {
-                    // A number that is not true any more must not stay.
+                    // An outdated number must not remain.
                     set(name, [f64::NAN; 2]);
                     if told.insert(name.clone(), why.clone()).as_ref() != Some(&why) {
-                        tracing::warn!(flavor = name, why, "how many more fit cannot be counted");
+                        tracing::warn!(flavor = name, why, "cannot count how many more fit");
                     }
                 }
             }
@@ -48,7 +49,7 @@ pub async fn count_flavors(app: App, flavors: Vec<String>) {
     }
 }
 
-/// How many more fit, and whether all hosts were examined.
+/// Returns how many more fit, and whether all hosts were examined.
 async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
     let text = Serializer::new(String::new()).append_pair(FLAVOR, name).finish();
     let query = Query::parse(&text).map_err(|problem| problem.detail)?;
@@ -66,8 +67,8 @@ async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
     let found = found.map_err(|problem| problem.detail)?;
     match found {
         Some(Ok(found)) => Ok((found.total, found.is_complete)),
-        Some(Err(unknown)) => Err(format!("it asks for something unknown: {unknown:?}")),
-        None => Err("nothing was asked".to_owned()),
+        Some(Err(unknown)) => Err(format!("it names something unknown: {unknown:?}")),
+        None => Err("it has no request".to_owned()),
     }
 }
 

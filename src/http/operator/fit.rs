@@ -1,4 +1,4 @@
-//! `/-/v1/fit`: how many more of some requests fit.
+//! `/-/v1/fit`: counts how often requests fit.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,42 +23,41 @@ use crate::search::{Unknown, budget};
 use crate::store::holders::Holders;
 use crate::world::{Provider, World};
 
-/// The parameter that says how many hosts and groups are named.
+/// The parameter for the number of hosts and groups in a response.
 pub(super) const HOSTS: &str = "hosts";
-/// How many are named if the query does not say, and at most.
+/// Default and maximum number of hosts and groups in a response.
 const HOSTS_NAMED: usize = 10;
 const HOSTS_MAX: usize = 1000;
-/// The parameter that says how hosts are grouped.
+/// The parameter by which hosts are grouped.
 const BY: &str = "by";
-/// The parameters that leave hosts out.
+/// The parameters that exclude hosts.
 const DRAIN: &str = "drain";
 const WITHOUT: &str = "without";
-/// The maximum number of values of these.
+/// Maximum number of values of these parameters.
 const LEFT_OUT_MAX: usize = 1000;
 
-/// What is asked besides requests.
+/// The parameters besides the requests.
 struct Terms {
     names_max: usize,
     by: Option<GroupBy>,
     drained: Vec<String>,
     without: Vec<String>,
-    /// What other hosts must have in common with those that are drained.
+    /// Properties that the new hosts must share with the drained ones.
     keeping: Keeping,
 }
 
-/// Hosts that are left out.
 #[derive(Default)]
 struct Absent {
     excluded: Excluded,
     named: Vec<view::LeftOut>,
-    /// The roots of the hosts that are drained.
+    /// The roots of the drained hosts.
     drained: Vec<ProviderId>,
-    /// All providers of these.
+    /// All providers of the drained hosts.
     providers: Vec<ProviderId>,
 }
 
-/// `GET /-/v1/fit`: takes the query of `GET /allocation_candidates`, at the microversion of the header
-/// `OpenStack-API-Version`, or at the latest; or several queries and flavors.
+/// `GET /-/v1/fit`: takes the query of `GET /allocation_candidates`, at the microversion of the
+/// header `OpenStack-API-Version`, or at the latest; or several queries and flavors.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -81,14 +80,15 @@ pub(super) async fn show(
         (Holders::default(), Arc::clone(&world))
     } else {
         let holders = app.store.holders(&absent.providers, HOLDERS_MAX).await?;
-        // They may hold what was created since that world was read, so places are looked for in a later one.
+        // The allocations may be on providers created after that world, so the search uses a later
+        // one.
         (holders, app.store.world().await?)
     };
     let watch = app.watch.clone();
     let work = move || {
         let requests = fits(&world, &asked, &absent.excluded, names_max, by.as_ref())?;
         let consumers = &holders.consumers;
-        // Neither to wait for a turn nor to count takes any of the time.
+        // The time limit covers neither the wait for a turn nor the counting.
         let began = watch.now();
         let is_enough = || watch.now() - began > SEARCH_MAX;
         let gone = absent.excluded.lost_roots(&world);
@@ -108,7 +108,7 @@ pub(super) async fn show(
     answer.map_err(|name| Problem::from(unknown(name)))
 }
 
-/// How many hosts are to be named.
+/// Returns the number of hosts to list.
 pub(super) fn names_max(query: &Query) -> Result<usize, Problem> {
     let Some(said) = query.once(HOSTS)? else { return Ok(HOSTS_NAMED) };
     said.parse().ok().filter(|number| *number <= HOSTS_MAX).ok_or_else(|| {
@@ -123,13 +123,13 @@ fn terms(query: &Query) -> Result<Terms, Problem> {
     let (drained, without) = (all(DRAIN), all(WITHOUT));
     if drained.len() + without.len() > LEFT_OUT_MAX {
         return Err(Problem::bad_request(format!(
-            "{DRAIN} and {WITHOUT} can be given {LEFT_OUT_MAX} times at most"
+            "{DRAIN} and {WITHOUT} can be given at most {LEFT_OUT_MAX} times"
         )));
     }
     let keeping = keeping(query)?;
     if drained.is_empty() && query.once(KEEP)?.is_some() {
         return Err(Problem::bad_request(format!(
-            "{KEEP} is for consumers of hosts that are drained: it needs {DRAIN}"
+            "{KEEP} applies to consumers of drained hosts: it needs {DRAIN}"
         )));
     }
     Ok(Terms { names_max, by, drained, without, keeping })
@@ -147,7 +147,7 @@ fn group_by(said: &str) -> Result<GroupBy, Problem> {
     }
 }
 
-/// What fits of each request.
+/// Counts how often each request fits.
 fn fits(
     world: &World,
     asked: &AllAsked,
@@ -171,7 +171,7 @@ fn fits(
     Ok(fits)
 }
 
-/// The hosts that the query leaves out.
+/// Returns the hosts that the query excludes.
 fn left_out(world: &World, terms: &Terms) -> Result<Absent, String> {
     let mut absent = Absent::default();
     let add = |absent: &mut Absent, parameter: &str, value: &str, hosts| {
@@ -182,7 +182,8 @@ fn left_out(world: &World, terms: &Terms) -> Result<Absent, String> {
     for name in &terms.drained {
         let by_uuid = name.parse().ok().and_then(|uuid| world.provider(uuid));
         let host = by_uuid.or_else(|| by_name.get(name.as_str()).copied());
-        let root = host.ok_or_else(|| format!("{DRAIN}: no resource provider is {name}"))?.root();
+        let root =
+            host.ok_or_else(|| format!("{DRAIN}: there is no resource provider {name}"))?.root();
         absent.excluded.lose(world, root.id());
         if !absent.drained.contains(&root.id()) {
             absent.drained.push(root.id());
@@ -202,7 +203,7 @@ fn left_out(world: &World, terms: &Terms) -> Result<Absent, String> {
     Ok(absent)
 }
 
-/// The providers with these names.
+/// Returns the providers with these names.
 fn by_name<'w>(world: &'w World, names: &[String]) -> HashMap<&'w str, Provider<'w>> {
     if names.is_empty() {
         return HashMap::new();
@@ -212,7 +213,7 @@ fn by_name<'w>(world: &'w World, names: &[String]) -> HashMap<&'w str, Provider<
     found.map(|provider| (provider.name(), provider)).collect()
 }
 
-/// What was found, without the words of the request.
+/// Converts a result into its view, without the text of the request.
 fn written(world: &World, found: &Fit, are_grouped: bool) -> view::RequestFit {
     let number = |bounds: Bounds| number(bounds, found.is_complete);
     let host = |it: &HostFit| {
@@ -241,7 +242,7 @@ fn written(world: &World, found: &Fit, are_grouped: bool) -> view::RequestFit {
     }
 }
 
-/// A number, of which the upper bound is known only if all hosts were examined.
+/// Returns a number. Its upper bound is known only if all hosts were examined.
 pub(super) fn number(bounds: Bounds, is_complete: bool) -> view::Number {
     let known = view_of(bounds);
     if is_complete { known } else { view::Number { at_most: None, exact: false, ..known } }

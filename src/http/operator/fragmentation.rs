@@ -1,4 +1,4 @@
-//! `/-/v1/fragmentation`: what is free, but of no use for some requests.
+//! `/-/v1/fragmentation`: free capacity that is unusable for some requests.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn answer(
         .zip(&excluded)
         .map(|(it, excluded)| Question { request: &it.request, excluded, names_max, by: None })
         .collect();
-    // Each has its part, so that a costly request leaves something for those after it.
+    // Each request has its share, so that an expensive one leaves some for the others.
     let work_max = WORK_MAX / questions.len().max(1);
     let found = fragmentation(world, &questions, || budget(work_max))?;
     let written = |(it, found): (&super::asked::Asked, &RequestFragments)| view::RequestFragments {

@@ -1,5 +1,6 @@
-//! What Berth tells operators beyond the published APIs: below `/-/v1`, on the address of the Placement API,
-//! with the same tokens and policy language. Errors have the form and the codes of the Placement API.
+//! The operator API, beyond the published APIs: below `/-/v1`, on the address of the Placement API,
+//! with the same tokens and policy language. Errors have the form and the codes of the Placement
+//! API.
 
 mod asked;
 mod candidates;
@@ -43,13 +44,13 @@ use crate::http::layers::identity::Caller;
 use crate::http::layers::middleware::HttpService;
 use crate::model::Refusal;
 
-/// The path below which everything is.
+/// The path of the API.
 const PREFIX: &str = "/-/";
 
-/// What went wrong with a request of this API.
+/// An error of the operator API.
 type Problem = api::problem::Problem<Operator>;
 
-/// The API as a service.
+/// Creates the service of the API.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
     let root: Route<Operator> = route("/-", [get::<Operator, _, _>(.., None, versions)]);
     let table: Vec<Route<Operator>> = vec![
@@ -86,13 +87,14 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
     api::service(app, root, table)
 }
 
-/// Whether a request is for this API. `prefix` is the path below which the Placement API is served as well.
+/// Returns whether a request is for this API. `prefix` is the additional path prefix of the
+/// Placement API.
 pub(super) fn is_asked(request: &Request, prefix: &str) -> bool {
     let is_below = |path: &str| path.starts_with(PREFIX) || path == "/-";
     api::path::with_and_without(prefix, request).any(is_below)
 }
 
-/// The ways of this API.
+/// The dialect of the operator API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Operator;
 
@@ -157,13 +159,12 @@ impl Dialect for Operator {
     }
 }
 
-/// Who asks.
 fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
-    let missing = || Problem::internal("no layer has found out who asks");
+    let missing = || Problem::internal("no layer has determined the caller");
     context::<Operator>(extensions)?.caller().ok_or_else(missing)
 }
 
-/// The microversion at which a query is understood: that of the header, or the latest.
+/// Returns the microversion of a query: that of the header, or the latest.
 fn microversion(headers: &HeaderMap) -> Result<Microversion, Problem> {
     if headers.contains_key(HEADER) {
         Microversion::from_headers(headers).map_err(|why| placement::unacceptable(why).into())
@@ -172,7 +173,6 @@ fn microversion(headers: &HeaderMap) -> Result<Microversion, Problem> {
     }
 }
 
-/// Who asks, for handlers.
 struct AskedBy(Arc<Caller>);
 
 impl<S: Sync> FromRequestParts<S> for AskedBy {
@@ -189,7 +189,7 @@ async fn versions(external_url: ExternalUrl) -> Result<Reply, Problem> {
     Ok(Reply::json(&json!({"versions": [{"id": "v1", "status": "CURRENT", "links": links}]})))
 }
 
-/// What a problem of the Placement API is in this one.
+/// Converts a problem of the Placement API.
 impl From<placement::Problem> for Problem {
     fn from(problem: placement::Problem) -> Self {
         let placement::Problem { status, code, detail, allow, www_authenticate, cause } = problem;
@@ -203,10 +203,10 @@ impl From<ClientGone> for Problem {
     }
 }
 
-/// The body that `work` makes within `most`. Waits for the first part.
+/// Returns a body that `work` produces within `most`. Waits for the first part.
 ///
 /// # Errors
-/// The work fails before its first part.
+/// The work failed before its first part.
 async fn made_within<F>(
     most: Duration,
     work: impl FnOnce(streamed::Parts) -> F,
@@ -219,9 +219,9 @@ where
         None => Ok(Body::empty()),
         Some(Ok(first)) => Ok(making.body(first)),
         Some(Err(CutShort::Failed(problem))) => Err(problem),
-        Some(Err(CutShort::SlowClient(most))) => {
-            Err(Problem::unavailable(format!("no part of an answer was made within {most:?}")))
-        }
+        Some(Err(CutShort::SlowClient(most))) => Err(Problem::unavailable(format!(
+            "no part of the response was produced within {most:?}"
+        ))),
         Some(Err(CutShort::Panic(panic))) => Err(Problem::internal(panic.to_string())),
     }
 }

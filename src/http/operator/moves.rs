@@ -1,4 +1,4 @@
-//! `/-/v1/moves`: how to make room for a request. It proposes, and changes nothing.
+//! `/-/v1/moves`: proposes how to make room for a request. Changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,29 +24,30 @@ use crate::search::moves::{Found, Keeping, Leaving, Question, Step, Targets, pla
 use crate::store::holders::HoldersMax;
 use crate::world::World;
 
-/// The parameter that is the query to make room for.
+/// The parameter with the query to make room for.
 const MAKE_ROOM_FOR: &str = "make-room-for";
-/// The parameter that says who may be a victim.
+/// The parameter that selects victims.
 const VICTIM: &str = "victim";
 const VICTIMS_MAX: usize = 100;
-/// The parameter that says what the other host has to have in common with the one that is left.
+/// The parameter with the properties that a new host must share with the old one.
 pub(super) const KEEP: &str = "keep";
-/// The maximum number of hosts whose consumers are looked at, and of these.
+/// Maximum number of hosts whose consumers are examined, and of such consumers.
 const TARGETS_MAX: usize = 64;
 pub(super) const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };
-/// The maximum time to search.
+/// Time limit of the search.
 pub(super) const SEARCH_MAX: Duration = Duration::from_secs(2);
-/// The first microversion at which consumers have generations. Its bodies leave a consumer's type as it is.
+/// The first microversion with consumer generations. Its bodies keep the consumer's type.
 const MICROVERSION: &str = "1.28";
 
-/// Who may be a victim, in order.
+/// Selection of victims, in order.
 #[derive(Clone, Debug)]
 enum Victim {
     Project(String),
     Type(String),
 }
 
-/// `GET /-/v1/moves`: takes a query of `GET /allocation_candidates` as the value of `make-room-for`, or a flavor.
+/// `GET /-/v1/moves`: takes a query of `GET /allocation_candidates` as the value of
+/// `make-room-for`, or a flavor.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -58,16 +59,18 @@ pub(super) async fn show(
     let victims = victims(&query)?;
     if !victims.is_empty() && query.once(KEEP)?.is_some() {
         return Err(Problem::bad_request(format!(
-            "{KEEP} is for consumers that move, and those of {VICTIM} do not"
+            "{KEEP} applies to consumers that move, but those of {VICTIM} do not"
         )));
     }
     let rest = query.without(KEEP).without(VICTIM);
     if rest.last(QUERY).is_some() {
-        return Err(Problem::bad_request(format!("the query is the value of {MAKE_ROOM_FOR}")));
+        return Err(Problem::bad_request(format!(
+            "the query must be the value of {MAKE_ROOM_FOR}"
+        )));
     }
     let (asked, world) = requests(&app, &headers, &rest.renamed(MAKE_ROOM_FOR, QUERY)).await?;
     let [only] = asked.requests.as_slice() else {
-        return Err(Problem::bad_request("room can be made for one request at a time"));
+        return Err(Problem::bad_request("only one request is allowed"));
     };
     let only = only.clone();
     let turns_of = caller.asker();
@@ -80,11 +83,11 @@ pub(super) async fn show(
     let providers: Vec<ProviderId> =
         providers.flat_map(|root| root.tree()).map(|provider| provider.id()).collect();
     let holders = app.store.holders(&providers, HOLDERS_MAX).await?;
-    // The consumers may hold what was created since that world was read, so moves are looked for in a later one.
+    // The allocations may be on providers created after that world, so the search uses a later one.
     let world = app.store.world().await?;
     let watch = app.watch.clone();
     let work = move || {
-        // To wait for a turn takes none of the time.
+        // The time limit does not cover the wait for a turn.
         let began = watch.now();
         let leaving = if victims.is_empty() {
             Leaving::Moves(keeping)
@@ -115,7 +118,7 @@ fn hosts(world: &World, asked: &AllAsked) -> Result<Targets, crate::search::Unkn
     targets(world, &only.request, &excluded, TARGETS_MAX, budget(WORK_MAX))
 }
 
-/// What the other host has to have in common with the one that is left.
+/// Returns the properties that a new host must share with the old one.
 pub(super) fn keeping(query: &Query) -> Result<Keeping, Problem> {
     let Some(said) = query.once(KEEP)? else {
         return Ok(Keeping { traits: true, aggregates: false });
@@ -142,7 +145,7 @@ fn victims(query: &Query) -> Result<Vec<Victim>, Problem> {
     let victims = victims?;
     if victims.len() > VICTIMS_MAX {
         return Err(Problem::bad_request(format!(
-            "{VICTIM} can be given {VICTIMS_MAX} times at most"
+            "{VICTIM} can be given at most {VICTIMS_MAX} times"
         )));
     }
     Ok(victims)
@@ -169,7 +172,6 @@ impl Victim {
     }
 }
 
-/// The answer.
 fn written(
     world: &World,
     asked: &Asked,
@@ -223,7 +225,7 @@ fn written(
     }
 }
 
-/// A body of `POST /allocations`.
+/// Returns a body of `POST /allocations`.
 fn body(world: &World, consumer: &ConsumerRow, step: &Step) -> Value {
     let mut allocations: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for (id, class, amount) in &step.allocations {

@@ -1,19 +1,19 @@
-//! Questions that may take a second of a processor: each has a turn, apart from those of searches for candidates,
-//! so that these need not wait for operators.
+//! Queries of operators that may take a second of processor time. Their turns are separate from
+//! those of candidate searches, which need not wait for them.
 
 use super::Problem;
 use crate::fairness::turns::{Asker, Turn};
 use crate::http::api::in_turn::{turn_within, work_in};
 use crate::http::app::App;
 
-/// The maximum work for a question, in numbers read: about a second.
+/// Maximum work for a query, in numbers read: about a second.
 pub(super) const WORK_MAX: usize = 200_000_000;
 
-/// Answers a question beside the threads that serve requests, in a turn. The answer should be written there, too:
-/// it may be large.
+/// Runs a query on a blocking thread, in a turn. The response should be serialized there as well,
+/// since it may be large.
 ///
 /// # Errors
-/// Too many questions wait, or this one has waited for too long.
+/// The queue is full, or there was no turn in time.
 pub(super) async fn answer<T: Send + 'static>(
     app: &App,
     asker: Asker,
@@ -22,11 +22,11 @@ pub(super) async fn answer<T: Send + 'static>(
     work_in(turn(app, asker).await?, work).await
 }
 
-/// A turn, for a question that asks the database first.
+/// Waits for a turn, for a query that reads the database first.
 ///
 /// # Errors
-/// Too many questions wait, or this one has waited for too long.
+/// The queue is full, or there was no turn in time.
 pub(super) async fn turn(app: &App, asker: Asker) -> Result<Turn, Problem> {
-    let late = "too many questions are being answered; ask again";
+    let late = "too many queries are in progress; retry later";
     turn_within(&app.questions, asker, app.options.stream_wait, late).await
 }

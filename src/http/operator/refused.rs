@@ -1,4 +1,4 @@
-//! `/-/v1/refused`: requests that were refused or found nothing, and why.
+//! `/-/v1/refused`: requests that were refused or found nothing, with the reasons.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::http::app::App;
 use crate::http::operator::views::refused as view;
 use crate::model::Bug;
 
-/// How many requests are listed if the query does not say, and at most.
+/// Default and maximum number of requests in a list.
 const LISTED: usize = 50;
 const LISTED_MAX: usize = 1000;
-/// How many requests with one id are shown with all that is known.
+/// Maximum number of requests with one id that are shown in detail.
 const SHOWN_MAX: usize = 20;
-/// How many requests are looked at before others may add or read some.
+/// Number of requests that are examined while the list is locked.
 const PART: usize = 256;
 
 path_parts! {
@@ -34,7 +34,7 @@ path_parts! {
     RequestIdPath = "request_id";
 }
 
-/// `GET /-/v1/refused`: the last requests that were refused or found nothing, the newest first.
+/// `GET /-/v1/refused`: the latest requests that were refused or found nothing, newest first.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -50,8 +50,8 @@ pub(super) async fn list(
     question::answer(&app, caller.asker(), list).await
 }
 
-/// `GET /-/v1/refused/{request_id}`: what is known of the requests with an id, which is theirs or that of
-/// the request on whose behalf they were sent.
+/// `GET /-/v1/refused/{request_id}`: details of the requests with an id, which is their own or that
+/// of the client's request.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -90,12 +90,12 @@ fn unknown(id: &str, status: &Status) -> Problem {
     ))
 }
 
-/// Which requests are to be listed.
+/// The filter of a list.
 struct Filter {
     kind: Option<Kind>,
     project: Option<String>,
     user: Option<String>,
-    /// The first second, since the Unix epoch.
+    /// The earliest second, since the Unix epoch.
     since: i64,
     limit: usize,
 }
@@ -109,7 +109,7 @@ impl Filter {
         let mut known = HashSet::new();
         for (name, value) in pairs(query, &['&']).map_err(wrong)? {
             if !known.insert(name.clone()) {
-                return Err(wrong(format!("{name} can be given once")));
+                return Err(wrong(format!("{name} can be given only once")));
             }
             match name.as_str() {
                 "kind" => {
@@ -132,7 +132,7 @@ impl Filter {
                 }
                 _ => {
                     return Err(wrong(format!(
-                        "{name} is none of kind, project, user, seconds and limit"
+                        "{name} is not one of kind, project, user, seconds and limit"
                     )));
                 }
             }
@@ -149,7 +149,8 @@ impl Filter {
             && refused.at >= self.since
     }
 
-    /// The requests, a part at a time, so that nobody waits long who adds one.
+    /// Returns the requests. Examines a part at a time, so that others need not wait long for the
+    /// lock.
     fn find(&self, refused: &RefusedRequests) -> Vec<Arc<Refused>> {
         let (mut found, mut next) = (Vec::new(), Some(u64::MAX));
         while let Some(before) = next {
@@ -211,13 +212,13 @@ fn details(refused: &Refused) -> view::RefusedDetails {
     details
 }
 
-/// What was written here, or checked when it came.
+/// Parses JSON that was written by this process, or checked on arrival.
 fn read<T: DeserializeOwned>(json: &str) -> T {
     serde_json::from_str(json)
         .unwrap_or_else(|error| Bug::raise(format!("a kept text is not what it was: {error}")))
 }
 
-/// A moment as RFC 3339 writes it: seconds since the Unix epoch.
+/// Formats seconds since the Unix epoch as RFC 3339.
 pub(super) fn rfc_3339(seconds: i64) -> String {
     let moment = OffsetDateTime::from_unix_timestamp(seconds).ok();
     let text = moment.and_then(|moment| moment.format(&Rfc3339).ok());

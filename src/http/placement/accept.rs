@@ -1,21 +1,20 @@
-//! Which representation a client accepts (RFC 9110, 12.5.1).
+//! Content negotiation (RFC 9110, 12.5.1).
 //!
-//! A header that cannot be understood accepts everything, as in the reference.
+//! A header that cannot be parsed accepts everything, as in the reference.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-/// JSON.
 pub(in crate::http) const JSON: &str = "application/json";
-/// HTML, which only errors have. Who accepts neither gets errors as plain text.
+/// HTML, which only errors have. Clients that accept neither get errors as plain text.
 pub(super) const HTML: &str = "text/html";
 
-/// What the client says it accepts.
+/// The `Accept` header of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Accept(String);
 
 impl Accept {
-    /// A client that says nothing, or that anything will do, gets JSON.
+    /// A client that sends no header, or accepts anything, gets JSON.
     pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Self {
         let lines = headers.get_all(ACCEPT).into_iter();
         let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
@@ -25,12 +24,12 @@ impl Accept {
         }
     }
 
-    /// The header as the client wrote it.
+    /// Returns the header as the client wrote it.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The best of the offers, the first of equals; `None` if none is accepted.
+    /// Returns the best of the offers, the first if several are equal; `None` if none is accepted.
     pub(in crate::http) fn best_of<'a>(&self, offers: &[&'a str]) -> Option<&'a str> {
         let Some(ranges) = ranges(&self.0) else { return offers.first().copied() };
         let rated = offers.iter().map(|offer| (quality(&ranges, offer), *offer));
@@ -39,17 +38,17 @@ impl Accept {
     }
 }
 
-/// One media range of the header.
+/// A media range of the header.
 struct Range {
     kind: String,
     subtype: String,
-    /// Whether it names parameters. None of our representations has any.
+    /// Whether it has parameters. None of our media types has any.
     parametrised: bool,
-    /// Thousandths.
+    /// In thousandths.
     quality: u16,
 }
 
-/// How much the most specific range that covers the offer wants it; in thousandths.
+/// Returns the quality of the most specific range that covers the offer, in thousandths.
 fn quality(ranges: &[Range], offer: &str) -> u16 {
     let mut best = (0, 0);
     for range in ranges {
@@ -71,7 +70,7 @@ fn quality(ranges: &[Range], offer: &str) -> u16 {
     best.1
 }
 
-/// The media ranges of a header, or `None` if it is not well formed.
+/// Parses the media ranges of a header. Returns `None` if it is malformed.
 fn ranges(header: &str) -> Option<Vec<Range>> {
     let entries = header.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     entries.map(range).collect()
@@ -93,7 +92,7 @@ fn range(entry: &str) -> Option<Range> {
         let (name, value) = part.split_once('=')?;
         if name.eq_ignore_ascii_case("q") {
             range.quality = thousandths(value)?;
-            // What follows the quality says nothing of the representation.
+            // Parameters after the quality are not part of the media range.
             return Some(range);
         }
         range.parametrised = true;
@@ -107,7 +106,7 @@ fn is_token(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
 }
 
-/// A quality: `0` or `1` with at most three decimals.
+/// Parses a quality: `0` or `1` with at most three decimals.
 fn thousandths(text: &str) -> Option<u16> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -157,7 +156,7 @@ mod tests {
             (Some("application/vnd.placement+json"), None),
             (Some("*/json"), None),
             (Some("*/*;a=1"), Some(HTML)),
-            // Not understood, so everything is accepted.
+            // Cannot be parsed, so everything is accepted.
             (Some("foo"), Some(HTML)),
             (Some("application/json;a"), Some(HTML)),
             (Some("application/json;q=2"), Some(HTML)),

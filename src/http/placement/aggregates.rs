@@ -20,7 +20,7 @@ use crate::model::{Generation, Refusal};
 use crate::store::Error;
 use crate::store::aggregates::ReplaceAggregates;
 
-/// What `PUT .../aggregates` accepts: a list, later an object with a generation.
+/// Schema of `PUT .../aggregates`: a list of UUIDs; from 1.19, an object with the generation.
 static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     Ladder::from(array().of(uuid()).with("uniqueItems", true))
         .then(AGGREGATES_GENERATION, |list| {
@@ -38,10 +38,10 @@ struct Wanted {
     resource_provider_generation: Whole,
 }
 
-/// The longest spelling of an aggregate, in bytes: as a URN in braces it has 47.
+/// Maximum length of an aggregate as written, in bytes: a URN in braces has 47.
 const SPELLING_MAX: usize = 64;
 
-/// `GET .../aggregates`: the aggregates of the provider, as they were spelled when they were sent.
+/// `GET .../aggregates`: the aggregates of the provider, in the notation in which they were sent.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -55,7 +55,7 @@ pub(super) async fn list(
 }
 
 /// `PUT .../aggregates`: replaces the aggregates of the provider. From 1.19 the generation in the
-/// body is compared, and raised.
+/// body is compared and incremented.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -77,7 +77,7 @@ pub(super) async fn replace(
     Ok(Reply::json(&View::of(&names, generation, asked)).modified(app.now()))
 }
 
-/// What a body says: the aggregates as they are spelled there, and the generation that was seen.
+/// Parses a body: the aggregates in their notation, and the expected generation.
 fn wanted(body: &Body, asked: Microversion) -> Result<(Vec<String>, Option<Generation>), Problem> {
     let schema = REPLACE_BODY.at(asked);
     if asked.has(AGGREGATES_GENERATION) {
@@ -92,8 +92,7 @@ fn all_spelled(names: &[String]) -> Result<Vec<(Uuid, String)>, Problem> {
     names.iter().inspect(|_| steps(1)).map(|name| spelled(name)).collect()
 }
 
-/// An aggregate with its spelling. Any number of dashes and braces makes no other UUID, but more than
-/// anyone needs is not kept.
+/// Parses an aggregate. Any number of dashes and braces is accepted, up to a length limit.
 fn spelled(name: &str) -> Result<(Uuid, String), Problem> {
     let refused = |why| {
         let name = text_repr(name);
@@ -130,8 +129,8 @@ mod tests {
     use crate::http::placement::microversion::{INITIAL, LATEST};
     use crate::model::effort::grows_evenly;
 
-    /// Bodies of a megabyte, as they should be, with an aggregate named twice at the end, and with
-    /// something else there.
+    /// Bodies of a megabyte: valid, with an aggregate repeated at the end, and with another value
+    /// there.
     #[test]
     fn reading_aggregates_takes_no_longer_than_the_body() {
         let uuid = |nth: usize| Uuid::from_u128(nth as u128).to_string();

@@ -1,5 +1,5 @@
-//! What handlers take out of a request, beside axum's own extractors: the version, the caller, the
-//! parts of the path, the query and the body.
+//! Extractors of the Placement API, beside axum's own: the version, the caller, segments of the
+//! path, the query and the body.
 
 use std::sync::Arc;
 
@@ -30,7 +30,6 @@ impl<S: Sync> FromRequestParts<S> for Microversion {
     }
 }
 
-/// Who asks.
 #[derive(Clone, Debug)]
 pub(super) struct AskedBy(pub(super) Arc<Caller>);
 
@@ -50,7 +49,8 @@ impl<S: Sync> FromRequestParts<S> for Query {
     }
 }
 
-/// The whole body, within the bounds of length and time. Whether it is JSON is not known yet.
+/// Reads the complete body, within the limits of length and time. Does not check whether it is
+/// JSON.
 impl FromRequest<Arc<App>> for Body {
     type Rejection = Problem;
 
@@ -64,23 +64,22 @@ impl FromRequest<Arc<App>> for Body {
 
 path_parts! {
     Problem;
-    /// The provider that the path names.
+    /// The provider in the path.
     ProviderPath = "uuid";
     /// The resource class of an inventory.
     ClassPath = "resource_class";
     /// The name of a trait or a resource class.
     NamePath = "name";
-    /// The consumer that the path names.
+    /// The consumer in the path.
     ConsumerPath = "consumer";
 }
 
 impl ProviderPath {
-    /// The provider.
     pub(super) fn provider<'w>(&self, world: &'w World) -> Result<Provider<'w>, Problem> {
         self.provider_or(world, str::to_owned)
     }
 
-    /// The same; `tell` makes the detail of the problem out of the usual one.
+    /// The same; `tell` makes the detail of the problem from the default one.
     pub(super) fn provider_or<'w>(
         &self,
         world: &'w World,
@@ -90,7 +89,7 @@ impl ProviderPath {
         found.ok_or_else(|| Problem::not_found(tell(&no_provider(&self.0))))
     }
 
-    /// The provider, to be written.
+    /// Returns the provider for a write.
     pub(super) async fn target(&self, app: &App) -> Result<Target, Problem> {
         let world = app.store.world().await?;
         let provider = self.provider(&world).inspect_err(|_| {
@@ -102,20 +101,20 @@ impl ProviderPath {
     }
 }
 
-/// A provider about to be written: which, and the generation it has now.
+/// A provider to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// Its identity.
     pub(super) uuid: Uuid,
-    /// Its generation when the request came.
+    /// Its generation on arrival of the request.
     pub(super) generation: Generation,
 }
 
 impl Target {
-    /// Compares the generation that a client saw with the one when the request came, before the transaction
-    /// does so again; `problem` is the answer if they differ.
+    /// Compares the client's generation with the one on arrival of the request; the transaction
+    /// compares it again.
     ///
     /// # Errors
+    /// `problem`, if they differ.
     /// They differ.
     pub(super) fn check_generation(
         &self,
@@ -131,14 +130,14 @@ impl Target {
     }
 }
 
-/// The answer if the traits or aggregates of a provider were changed since a client read its generation.
+/// Returns the problem of a write of traits or aggregates with an old generation.
 pub(super) fn generation_changed() -> Problem {
     let detail = "Resource provider's generation already changed. Please update the generation and \
                   try again.";
     Problem::conflict(detail).code(Code::ConcurrentUpdate)
 }
 
-/// What is said of a provider that does not exist.
+/// Returns the detail for a provider that does not exist.
 pub(super) fn no_provider(uuid: &str) -> String {
     format!("No resource provider with uuid {uuid} found")
 }

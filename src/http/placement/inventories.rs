@@ -26,23 +26,23 @@ use crate::store::Error;
 use crate::store::inventories::{DeleteInventory, ReplaceInventories, WriteInventory};
 use crate::world::{Provider, World};
 
-/// The greatest single-precision number, as the reference bounds ratios.
+/// The greatest single-precision number, the reference's maximum of ratios.
 const RATIO_MAX: f64 = 3.402_82e38;
 
-/// What `POST .../inventories` accepts.
+/// Schema of `POST .../inventories`.
 static CREATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
     terms().require("resource_class", string().with("pattern", NAME)).closed().for_bodies()
 });
 
-/// What `PUT .../inventories/{resource_class}` accepts.
+/// Schema of `PUT .../inventories/{resource_class}`.
 static UPDATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
     terms().require("resource_provider_generation", integer()).closed().for_bodies()
 });
 
-/// What `PUT .../inventories` accepts.
+/// Schema of `PUT .../inventories`.
 static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| replace_body().for_bodies());
 
-/// All inventories of one provider.
+/// Schema of all inventories of a provider.
 pub(super) fn replace_body() -> Shape {
     object()
         .require("resource_provider_generation", integer())
@@ -62,7 +62,7 @@ fn terms() -> Shape {
         .allow("allocation_ratio", number().with("maximum", RATIO_MAX))
 }
 
-/// How a request's body says one inventory.
+/// An inventory in a request.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 pub(super) struct Terms {
@@ -74,7 +74,7 @@ pub(super) struct Terms {
     allocation_ratio: Option<f64>,
 }
 
-/// How a request's body says all inventories of a provider.
+/// All inventories of a provider in a request.
 #[derive(Deserialize)]
 pub(super) struct All {
     pub(super) resource_provider_generation: Whole,
@@ -110,7 +110,7 @@ impl Terms {
 }
 
 impl All {
-    /// By class name, in the order of the request.
+    /// Returns the inventories by class name, in the order of the request.
     pub(super) fn inventories(self) -> Vec<(String, Inventory)> {
         let members = self.inventories.0.into_iter();
         members.map(|(class, terms)| (class, terms.inventory())).collect()
@@ -133,9 +133,9 @@ pub(super) async fn list(
         .modified(modified))
 }
 
-/// `POST .../inventories`: adds the inventory of one class. The generation that the body may name
-/// is not compared. The class must exist and have no inventory there yet, and the inventory must
-/// leave capacity to give out. Raises the generation.
+/// `POST .../inventories`: creates the inventory of one class. A generation in the body is not
+/// compared. The class must exist and have no inventory there, and the inventory must have
+/// capacity. Increments the generation.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -152,7 +152,7 @@ pub(super) async fn create(
         ))
     };
     check_capacity(&class, &inventory, uuid, asked).map_err(|why| unable(&why))?;
-    // A generation in the body is not looked at, as in the reference.
+    // As in the reference, a generation in the body is ignored.
     let change = WriteInventory {
         provider: uuid,
         class: class.clone(),
@@ -174,9 +174,9 @@ pub(super) async fn create(
     Ok(reply.status(StatusCode::CREATED).at(&location))
 }
 
-/// `PUT .../inventories`: replaces all inventories. First the generation in the body is compared,
-/// then the capacities, and in the transaction the generation again. Classes that the body leaves
-/// out lose their inventory, which must have no allocations. Raises the generation.
+/// `PUT .../inventories`: replaces all inventories. Compares the generation in the body, checks the
+/// capacities, and compares the generation again in the transaction. Classes that the body omits
+/// lose their inventory, which must have no allocations. Increments the generation.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -198,8 +198,8 @@ pub(super) async fn replace(
     Ok(Reply::json(&List::of(&inventories, generation)).modified(modified))
 }
 
-/// `DELETE .../inventories`: removes all inventories, none of which may have allocations. Raises
-/// the generation without comparing it.
+/// `DELETE .../inventories`: deletes all inventories, none of which may have allocations.
+/// Increments the generation without comparing it.
 pub(super) async fn delete_all(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -235,9 +235,9 @@ pub(super) async fn show(
     Ok(one(&row.terms, provider.generation()).modified(row.updated_at))
 }
 
-/// `PUT .../inventories/{resource_class}`: replaces the inventory of a class that has one. It may
-/// be less than what is allocated of it; then nothing more can be. The generation in the body is
-/// compared, and raised.
+/// `PUT .../inventories/{resource_class}`: replaces an existing inventory. The capacity may be less
+/// than the allocated amount; then no more can be allocated. The generation in the body is compared
+/// and incremented.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -264,8 +264,8 @@ pub(super) async fn update(
     Ok(one(&inventory, generation).modified(app.now()))
 }
 
-/// `DELETE .../inventories/{resource_class}`: removes the inventory of a class, which must have no
-/// allocations. Raises the generation without comparing it.
+/// `DELETE .../inventories/{resource_class}`: deletes the inventory of a class, which must have no
+/// allocations. Increments the generation without comparing it.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -303,7 +303,7 @@ fn check_capacities(
     Ok(())
 }
 
-/// Something must be left to give out; from 1.26 nothing may be left, but not less.
+/// Capacity must be positive; from 1.26 it may be zero.
 fn check_capacity(
     class: &str,
     inventory: &Inventory,
@@ -374,7 +374,7 @@ struct One {
     resource_provider_generation: Option<Generation>,
 }
 
-/// An inventory as clients see it.
+/// View of an inventory.
 #[derive(Serialize)]
 struct View {
     total: i32,
@@ -402,8 +402,8 @@ mod tests {
     use crate::http::placement::microversion::LATEST;
     use crate::model::effort::grows_evenly;
 
-    /// Bodies of a megabyte, as they should be and with a fault at the end: of the schema, or an
-    /// inventory that has nothing to give.
+    /// Bodies of a megabyte: valid, with a schema violation at the end, or with an inventory
+    /// without capacity.
     #[test]
     fn reading_inventories_takes_no_longer_than_the_body() {
         for (last, is_fine) in [

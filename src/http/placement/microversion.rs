@@ -1,9 +1,8 @@
-//! Microversions: the history of the API as named constants, how clients ask for one, and the two
-//! ways a resource says "from here on": [`Ladder`] for what may be said, [`Microversion::show`]
-//! for what is told.
+//! Microversions: the history of the API as named constants, the version header, and two ways to
+//! express changes: [`Ladder`] for requests, [`Microversion::show`] for responses.
 //!
-//! Nobody outside this file compares versions; a new one is a line in the history and then a row,
-//! a rung or a field elsewhere.
+//! No other file compares versions; a new one is a line in the history, and then a row, a rung or a
+//! field elsewhere.
 
 use std::fmt;
 use std::ops::{Range, RangeFrom, RangeFull};
@@ -12,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::model::Bug;
 
-/// The header in which clients ask, and in which the answer says what it is.
+/// The version header of requests and responses.
 pub(in crate::http) const HEADER: &str = "openstack-api-version";
 
 /// The name of this API in that header.
@@ -22,7 +21,7 @@ pub(in crate::http) const SERVICE: &str = "placement";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Microversion(u8);
 
-/// Writes the history down: a constant for each `N` of `1.N`, and [`HISTORY`].
+/// Defines a constant for each `N` of `1.N`, and [`HISTORY`].
 macro_rules! history {
     ($($(#[doc = $doc:literal])+ $name:ident = $minor:literal;)+) => {
         $(
@@ -30,7 +29,7 @@ macro_rules! history {
             pub(in crate::http) const $name: Microversion = Microversion($minor);
         )+
 
-        /// Every version with what it brought, ascending and without gaps.
+        /// Every version with what it added, ascending and without gaps.
         pub(in crate::http) const HISTORY: &[(Microversion, &str)] =
             &[$(($name, concat!($($doc),+)),)+];
     };
@@ -119,13 +118,12 @@ history! {
     ANY_TRAITS = 39;
 }
 
-/// The newest version.
 pub(in crate::http) const LATEST: Microversion = match HISTORY {
     [.., (last, _)] => *last,
     [] => INITIAL,
 };
 
-// Otherwise the program does not compile.
+// Checked at compile time.
 const _: () = assert!(in_order(HISTORY), "the history has a gap or is out of order");
 
 const fn in_order(history: &[(Microversion, &str)]) -> bool {
@@ -135,25 +133,25 @@ const fn in_order(history: &[(Microversion, &str)]) -> bool {
     }
 }
 
-/// Why a version header is refused.
+/// Reason to reject a version header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Unacceptable {
-    /// A version, but none we have.
+    /// A well-formed version that does not exist.
     Unknown(String),
-    /// Not a version. The second part says what is wrong, in Python's words.
+    /// Not a version; with the reason, in Python's words.
     Malformed(String, String),
 }
 
 impl Microversion {
-    /// The version the request asks for; the oldest if it does not ask.
+    /// Returns the requested version; the oldest if there is no header.
     pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Result<Self, Unacceptable> {
         let lines = headers.get_all(HEADER).into_iter().map(HeaderValue::as_bytes);
         let asked = lines.rev().find_map(|line| asked_of_us(&String::from_utf8_lossy(line)));
         asked.map_or(Ok(INITIAL), |text| Self::parse(&text))
     }
 
-    /// Says in an answer which version it is of, and that it depends on that. Versions that do not
-    /// know the headers of caches lose them.
+    /// Adds the version headers to a response. Removes cache headers from versions that do not have
+    /// them.
     pub(super) fn describe(self, answer: &mut HeaderMap) {
         let version = HeaderValue::try_from(format!("{SERVICE} {self}"));
         let version = version
@@ -178,7 +176,7 @@ impl Microversion {
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(malformed(literal));
             }
-            // Beyond any version there is; the digits themselves are told from the text.
+            // Larger than any version; the digits are quoted from the text.
             Ok(part.parse::<i64>().unwrap_or(i64::MAX))
         };
         let Some((major, minor)) = text.split_once('.') else {
@@ -192,12 +190,12 @@ impl Microversion {
         same.next().ok_or_else(|| Unacceptable::Unknown(text.to_owned()))
     }
 
-    /// The value, if this version shows it; `None` keeps it out of the answer.
+    /// Returns the value if this version shows it; `None` omits it from the response.
     pub(in crate::http) fn show<T>(self, since: Self, value: T) -> Option<T> {
         self.has(since).then_some(value)
     }
 
-    /// Whether this version has what `since` brought.
+    /// Returns whether this version includes the change of `since`.
     pub(in crate::http) fn has(self, since: Self) -> bool {
         self.0 >= since.0
     }
@@ -209,7 +207,8 @@ impl fmt::Display for Microversion {
     }
 }
 
-/// What one header line asks of this service. Lines may name several services; the last counts.
+/// Returns the version that a header line requests for this service. A line may name several
+/// services; the last one applies.
 fn asked_of_us(line: &str) -> Option<String> {
     line.rsplit(',').find_map(|entry| {
         let (service, version) = entry.trim().split_once(char::is_whitespace)?;
@@ -218,7 +217,7 @@ fn asked_of_us(line: &str) -> Option<String> {
     })
 }
 
-/// The versions from a first one on, up to but without a last one.
+/// The versions from a first one up to, but not including, a last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Versions {
     from: Microversion,
@@ -244,12 +243,12 @@ impl From<Range<Microversion>> for Versions {
 }
 
 impl Versions {
-    /// Whether the version is among them.
+    /// Returns whether the range contains the version.
     pub(in crate::http) fn contain(self, version: Microversion) -> bool {
         version.has(self.from) && self.until.is_none_or(|until| !version.has(until))
     }
 
-    /// Whether any version is in both.
+    /// Returns whether the ranges overlap.
     #[cfg(test)]
     pub(in crate::http) fn overlap(self, other: Self) -> bool {
         HISTORY.iter().any(|(version, _)| self.contain(*version) && other.contain(*version))
@@ -265,7 +264,8 @@ impl fmt::Display for Versions {
     }
 }
 
-/// Something that grew with the API: how it began, and each step as the change to the one before.
+/// A value that changes with the version: its first form, and each step as a change to the one
+/// before.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Ladder<T> {
     first: T,
@@ -273,18 +273,18 @@ pub(in crate::http) struct Ladder<T> {
 }
 
 impl<T> Ladder<T> {
-    /// How it began.
+    /// Starts with the first form.
     pub(in crate::http) fn from(first: T) -> Self {
         Self { first, steps: Vec::new() }
     }
 
-    /// What every rung is made into.
+    /// Converts every rung.
     pub(in crate::http) fn map<U>(self, make: impl Fn(T) -> U) -> Ladder<U> {
         let steps = self.steps.into_iter().map(|(since, rung)| (since, make(rung))).collect();
         Ladder { first: make(self.first), steps }
     }
 
-    /// How it is at a version.
+    /// Returns the value at a version.
     pub(in crate::http) fn at(&self, asked: Microversion) -> &T {
         let reached = self.steps.iter().rev().find(|(since, _)| asked.has(*since));
         reached.map_or(&self.first, |(_, rung)| rung)
@@ -292,7 +292,7 @@ impl<T> Ladder<T> {
 }
 
 impl<T: Clone> Ladder<T> {
-    /// The change that `version` brought. Steps are given in the order of their versions.
+    /// Adds the change of `version`. Steps are given in the order of their versions.
     #[must_use]
     pub(in crate::http) fn then(mut self, version: Microversion, step: impl Fn(T) -> T) -> Self {
         let before = self.steps.last().map_or(&self.first, |(_, rung)| rung);

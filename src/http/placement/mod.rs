@@ -1,8 +1,8 @@
 //! The Placement API.
 //!
-//! [`routes`] is the API as a table, and one file per resource says what may be asked, what it means
-//! and what is shown. What changes with the version stands in one of five places: a row's range, a
-//! ladder, a field shown from a version on, an answer's headers here, or a field of the command that
+//! [`routes`] is the API as a table; one file per resource contains its schemas, handlers and
+//! views. A difference between versions is expressed in one of five places: a row's range, a
+//! ladder, a field shown from a version on, a response header here, or a field of the command that
 //! is set by the version.
 
 #![expect(
@@ -56,13 +56,13 @@ use crate::http::layers::identity::Caller;
 use crate::http::layers::middleware::HttpService;
 use crate::model::Refusal;
 
-/// The API as a service.
+/// Creates the service of the API.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
     let table = routes::table().into_iter().map(refused::keeping_refused_writes);
     api::service(app, routes::root(), table)
 }
 
-/// Writes an error that is found before the API is asked.
+/// Writes an error that occurs before the API handles the request.
 pub(super) fn write_error(
     status: StatusCode,
     detail: &str,
@@ -71,7 +71,7 @@ pub(super) fn write_error(
     (JSON, error_body(status, detail, None, request_id))
 }
 
-/// The body of an error, with a code if the API has codes.
+/// Returns the body of an error, with a code if the API has codes.
 pub(super) fn error_body(
     status: StatusCode,
     detail: &str,
@@ -90,28 +90,28 @@ pub(super) fn error_body(
     json!({"errors": [error]}).to_string()
 }
 
-/// The ways of the Placement API.
+/// The dialect of the Placement API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Placement;
 
-/// What the headers of a request say.
+/// Facts from the headers of a request.
 #[derive(Debug)]
 pub(super) struct Facts {
     offered: Offered,
     asked: OnceLock<Microversion>,
 }
 
-/// What a client sends, and what it accepts.
+/// Content type and accepted types of a request.
 #[derive(Clone, Debug)]
 struct Offered {
     /// The media type of the body.
     content_type: Option<String>,
-    /// The media types of the answer.
+    /// The accepted media types.
     accept: Accept,
 }
 
 impl Offered {
-    /// From the headers of a request.
+    /// Reads the headers of a request.
     fn of(headers: &HeaderMap) -> Self {
         let sent = headers.get(CONTENT_TYPE).map(|it| String::from_utf8_lossy(it.as_bytes()));
         let sent = sent.map(|it| it.split(';').next().unwrap_or_default().to_owned());
@@ -184,15 +184,13 @@ impl Dialect for Placement {
     }
 }
 
-/// The version asked for.
 fn asked(extensions: &Extensions) -> Result<Microversion, Problem> {
-    let missing = || Problem::internal("no layer has found out which version is asked for");
+    let missing = || Problem::internal("no layer has determined the version");
     context::<Placement>(extensions)?.facts.asked.get().copied().ok_or_else(missing)
 }
 
-/// Who asks.
 fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
-    let missing = || Problem::internal("no layer has found out who asks");
+    let missing = || Problem::internal("no layer has determined the caller");
     context::<Placement>(extensions)?.caller().ok_or_else(missing)
 }
 
@@ -207,7 +205,7 @@ pub(super) fn unacceptable(why: Unacceptable) -> Problem {
     }
 }
 
-/// Who announces a body says what it is.
+/// A request that announces a body must name its type.
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let has = |name| headers.get(name).is_some_and(|value: &HeaderValue| !value.is_empty());
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());

@@ -1,9 +1,8 @@
-//! Keeps requests that are refused or find nothing, for those who want to know why later.
+//! Keeps requests that were refused or found nothing, for operators.
 //!
-//! Writes are kept in one place: [`keeping_refused_writes`] wraps each handler of a table that may write. The store
-//! and the check of generations put the facts behind a refusal where the wrapper finds them, so that handlers
-//! have nothing to do with it.
-
+//! Writes are kept in one place: [`keeping_refused_writes`] wraps each handler of a table that may
+//! write. The store and the generation checks record the faults for the wrapper, so handlers need
+//! no code for it.
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +26,7 @@ use crate::search;
 use crate::store::found_faults::FoundFaults;
 use crate::world::World;
 
-/// A request, as far as it is kept if it is refused.
+/// A request to be kept if it is refused.
 #[derive(Clone, Debug)]
 pub(super) struct KeptRequest {
     context: Arc<Context<Placement>>,
@@ -36,12 +35,12 @@ pub(super) struct KeptRequest {
     asked: Microversion,
 }
 
-/// The body of a request, once it has been read.
+/// The body of a request, once it was read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadBody(Arc<OnceLock<Bytes>>);
 
 impl ReadBody {
-    /// Notes the body of a request that is kept if it is refused.
+    /// Records the body of a request that is kept if it is refused.
     pub(super) fn note(extensions: &Extensions, body: &Bytes) {
         if let Some(Self(place)) = extensions.get() {
             place.get_or_init(|| body.clone());
@@ -49,11 +48,9 @@ impl ReadBody {
     }
 }
 
-/// A query for candidates that has none.
+/// A candidate query without a result.
 pub(in crate::http) struct Nothing {
-    /// The world in which was searched.
     pub(super) world: Arc<World>,
-    /// The request as it was searched for.
     pub(super) request: search::Request,
 }
 
@@ -74,7 +71,7 @@ impl KeptRequest {
         Ok(Self { context: context.ok_or_else(missing)?, global_request_id, uri, asked })
     }
 
-    /// Keeps a query for candidates that has none.
+    /// Keeps a candidate query without a result.
     pub(super) fn found_nothing(&self, app: &App, nothing: Nothing) {
         if app.refused.is_on() {
             let seen = self.seen(app, Kind::Candidates, None, &[]);
@@ -82,7 +79,7 @@ impl KeptRequest {
         }
     }
 
-    /// Keeps a query for candidates that was understood and refused.
+    /// Keeps a valid candidate query that was refused.
     pub(super) fn refused_query(&self, app: &App, problem: &Problem) {
         if app.refused.is_on() {
             let seen = self.seen(app, Kind::Candidates, Some(problem), &[]);
@@ -133,8 +130,8 @@ impl KeptRequest {
     }
 }
 
-/// The same route, whose writes are kept if they are refused for what is stored. What is malformed, or not allowed
-/// to the caller, is not kept.
+/// Wraps the handlers of a route, so that writes that conflict with the stored state are kept.
+/// Invalid and unauthorized requests are not kept.
 pub(super) fn keeping_refused_writes(route: Route<Placement>) -> Route<Placement> {
     let path = route.path;
     route.map_handlers(|method, handler| match Kind::of_write(path) {

@@ -1,4 +1,4 @@
-//! `/reshaper`: inventories and allocations move together.
+//! `/reshaper`: changes inventories and allocations together.
 
 use std::sync::{Arc, LazyLock};
 
@@ -23,7 +23,7 @@ use crate::model::effort::steps;
 use crate::store::Error;
 use crate::store::allocations::Reshape;
 
-/// What `POST /reshaper` accepts.
+/// Schema of `POST /reshaper`.
 static BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     request::by_consumer(0).map(|allocations| {
         let by_provider = map().each(UUID, inventories::replace_body());
@@ -42,8 +42,9 @@ struct Wanted {
 }
 
 /// `POST /reshaper`: replaces the inventories of several providers and the allocations of several
-/// consumers in one transaction. The generation of each provider is compared. Allocations are
-/// judged by the new inventories, and no inventory may go that still has allocations afterwards.
+/// consumers in one transaction. Compares the generation of each provider. Allocations are checked
+/// against the new inventories, and an inventory that still has allocations afterwards cannot be
+/// removed.
 pub(super) async fn reshape(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -54,7 +55,6 @@ pub(super) async fn reshape(
     Ok(Reply::no_content())
 }
 
-/// What a body says.
 fn wanted(body: &Body, asked: Microversion, options: &Options) -> Result<Reshape, Problem> {
     let wanted: Wanted = body.parse(BODY.at(asked))?;
     let mut inventories = Vec::with_capacity(wanted.inventories.0.len());
@@ -105,8 +105,8 @@ mod tests {
     use crate::http::placement::microversion::LATEST;
     use crate::model::effort::grows_evenly;
 
-    /// Bodies of a megabyte, as they should be and with a fault at the end: many providers, many
-    /// inventories of one, and many consumers.
+    /// Bodies of a megabyte, valid and with an error at the end: many providers, many inventories
+    /// of one, and many consumers.
     #[test]
     fn reading_a_reshaping_takes_no_longer_than_the_body() {
         let options = Options::default();

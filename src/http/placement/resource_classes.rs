@@ -19,7 +19,7 @@ use crate::model::Refusal;
 use crate::store::Error;
 use crate::store::resource_classes::{DeleteClass, EnsureClass, RenameClass};
 
-/// What `POST /resource_classes` accepts, and `PUT /resource_classes/{name}` to 1.6.
+/// Schema of `POST /resource_classes`, and until 1.6 of `PUT /resource_classes/{name}`.
 static BODY: LazyLock<Schema> = LazyLock::new(|| {
     let name = string().with("pattern", CUSTOM).with("maxLength", LONGEST);
     object().require("name", name).closed().for_bodies()
@@ -42,7 +42,7 @@ pub(super) async fn list(
     Ok(Reply::json(&List { resource_classes }).modified(modified.unwrap_or(app.now())))
 }
 
-/// `POST /resource_classes`: makes a custom class. Its name must be new.
+/// `POST /resource_classes`: creates a custom class. Its name must be new.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -57,7 +57,7 @@ pub(super) async fn create(
     Ok(Reply::created().at(&location))
 }
 
-/// `GET /resource_classes/{name}`: whether the class exists.
+/// `GET /resource_classes/{name}`: responds whether the class exists.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -70,8 +70,8 @@ pub(super) async fn show(
     Ok(Reply::json(&View::of(&name, &external_url)).modified(modified))
 }
 
-/// `PUT /resource_classes/{name}` from 1.2 to 1.6: gives a custom class another name, which must be
-/// new. Inventories and allocations keep the class.
+/// `PUT /resource_classes/{name}` from 1.2 to 1.6: renames a custom class. The new name must not be
+/// in use. Inventories and allocations keep the class.
 pub(super) async fn rename(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -92,7 +92,7 @@ pub(super) async fn rename(
     Ok(Reply::json(&View::of(&new_name, &external_url)))
 }
 
-/// `PUT /resource_classes/{name}` from 1.7: makes a custom class unless it exists.
+/// `PUT /resource_classes/{name}` from 1.7: creates a custom class unless it exists.
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,

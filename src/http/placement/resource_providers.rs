@@ -30,10 +30,10 @@ use crate::store::Error;
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
 use crate::world::{Provider, World};
 
-/// A list out of more providers than this is made in a turn beside the threads that serve requests.
+/// Lists over more providers than this are built on a blocking thread, in a turn.
 const SLOTS_AT_ONCE: u32 = 1024;
 
-/// What `GET /resource_providers` may ask.
+/// Schema of the query of `GET /resource_providers`.
 static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     Ladder::from(object().allow("name", string()).allow("uuid", uuid()).closed())
         .then(MEMBER_OF, |query| query.allow("member_of", string()))
@@ -43,11 +43,11 @@ static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
         .map(Shape::for_queries)
 });
 
-/// What `POST /resource_providers` accepts.
+/// Schema of `POST /resource_providers`.
 static CREATE_BODY: LazyLock<Ladder<Schema>> =
     LazyLock::new(|| create_body().map(Shape::for_bodies));
 
-/// What `PUT /resource_providers/{uuid}` accepts: the same without the UUID.
+/// Schema of `PUT /resource_providers/{uuid}`: the same without the UUID.
 static UPDATE_BODY: LazyLock<Ladder<Schema>> =
     LazyLock::new(|| create_body().map(|body| body.without("uuid").for_bodies()));
 
@@ -57,7 +57,7 @@ fn create_body() -> Ladder<Shape> {
         .then(NESTED_PROVIDERS, |body| body.allow("parent_provider_uuid", any_of([uuid(), null()])))
 }
 
-/// The other places of a provider, which it links to.
+/// Links of a provider to its sub-resources.
 static LINKS: LazyLock<Ladder<Vec<&'static str>>> = LazyLock::new(|| {
     let and = |more| move |links: Vec<&'static str>| [links, vec![more]].concat();
     Ladder::from(vec!["inventories", "usages"])
@@ -74,7 +74,7 @@ struct Wanted {
     parent_provider_uuid: Parent,
 }
 
-/// What is said of a parent.
+/// The parent in a request.
 #[derive(Default, Deserialize)]
 #[serde(from = "Option<String>")]
 enum Parent {
@@ -90,8 +90,8 @@ impl From<Option<String>> for Parent {
     }
 }
 
-/// `GET /resource_providers`: the providers that pass all filters of the query. A list out of many
-/// providers is made in a turn, beside the threads that serve requests.
+/// `GET /resource_providers`: the providers that match all filters. A list over many providers is
+/// built on a blocking thread, in a turn.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -122,7 +122,7 @@ fn listed(
     Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(app.now())))
 }
 
-/// `POST /resource_providers`: makes a provider, below a parent if the body names one. Name and
+/// `POST /resource_providers`: creates a provider, below a parent if the body names one. Name and
 /// UUID must be new, and the parent must exist.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
@@ -154,7 +154,7 @@ pub(super) async fn create(
     .at(&location))
 }
 
-/// `GET /resource_providers/{uuid}`: the provider, with links to what belongs to it.
+/// `GET /resource_providers/{uuid}`: the provider, with links to its sub-resources.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -167,9 +167,9 @@ pub(super) async fn show(
     Ok(Reply::json(&view).modified(provider.updated_at()))
 }
 
-/// `PUT /resource_providers/{uuid}`: gives it another name or, from 1.14, a parent. A provider that
-/// has a parent keeps it until 1.37; from then on it may move to another tree or become a root, but
-/// not below itself.
+/// `PUT /resource_providers/{uuid}`: renames the provider or, from 1.14, sets its parent. Until
+/// 1.36 an existing parent cannot be changed; from 1.37 the provider may move to another tree or
+/// become a root, but not below itself.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -207,10 +207,10 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// The filter that a query for a list says.
+/// Returns the filter of a list query.
 ///
 /// # Errors
-/// The version has no such query.
+/// The query is invalid at this version.
 pub(in crate::http) fn listed_by(query: &Query, asked: Microversion) -> Result<Filter, Problem> {
     query.check(LIST_QUERY.at(asked))?;
     filter(query, Grammar::at(asked))
@@ -221,7 +221,7 @@ fn filter(query: &Query, grammar: Grammar) -> Result<Filter, Problem> {
     let traits = query::traits(query, "", grammar)?;
     let resources = query.last("resources").map(query::resources).transpose()?;
     Ok(Filter {
-        // No provider is without a name: an empty one asks for nothing in particular.
+        // Every provider has a name, so an empty one does not filter.
         name: query.last("name").filter(|name| !name.is_empty()).map(str::to_owned),
         uuid: query.last("uuid").and_then(any_uuid),
         in_tree: query.last("in_tree").and_then(any_uuid),
@@ -296,7 +296,7 @@ fn delete_refused(error: Error, uuid: &str) -> Problem {
     }
 }
 
-/// The path of a provider.
+/// Returns the path of a provider.
 pub(super) fn path(uuid: Uuid) -> String {
     format!("/resource_providers/{uuid}")
 }
@@ -306,7 +306,7 @@ struct List<'a> {
     resource_providers: Vec<View<'a>>,
 }
 
-/// A provider as clients see it.
+/// View of a provider.
 #[derive(Serialize)]
 #[expect(
     clippy::option_option,

@@ -1,4 +1,4 @@
-//! `/`: which versions there are. Needs no token.
+//! `/`: the supported versions. Needs no token.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::problem::Problem;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 
-/// `GET /`: the versions that the server knows.
+/// `GET /`: the supported versions.
 pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Reply, Problem> {
     let versions = json!({
         "versions": [{
@@ -18,7 +18,7 @@ pub(super) async fn show(State(app): State<Arc<App>>) -> Result<Reply, Problem> 
             "max_version": LATEST.to_string(),
             "min_version": INITIAL.to_string(),
             "status": "CURRENT",
-            // This very place, wherever the client found it.
+            // A relative link to the same URL.
             "links": [{ "rel": "self", "href": "" }],
         }]
     });

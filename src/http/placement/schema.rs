@@ -1,7 +1,7 @@
-//! Schemas: what a body or a query may contain, as JSON Schema that grows on a [`Ladder`].
+//! Schemas of bodies and queries, as JSON Schema that changes on a [`Ladder`].
 //!
-//! A [`Shape`] is a schema being written, keyword by keyword; the order of keywords matters,
-//! because it decides which of several violations a client is told. A [`Schema`] is one in use.
+//! A [`Shape`] is a schema being built, keyword by keyword; the order of keywords matters, because
+//! it decides which of several violations is reported. A [`Schema`] is compiled.
 //!
 //! [`Ladder`]: super::microversion::Ladder
 
@@ -11,46 +11,42 @@ use super::spelling::{any_uuid, dashed_uuid};
 use super::validation::{IsUuid, Node};
 use super::wording;
 
-/// A schema being written.
+/// A schema being built.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Shape(Map<String, Value>);
 
-/// An object; its members are said by [`Shape::allow`] and [`Shape::require`].
+/// An object; [`Shape::allow`] and [`Shape::require`] define its members.
 pub(super) fn object() -> Shape {
     kind("object").with("properties", Map::new())
 }
 
-/// An object whose members are said by [`Shape::each`].
+/// An object whose members [`Shape::each`] defines.
 pub(super) fn map() -> Shape {
     kind("object")
 }
 
-/// An array; its items are said by [`Shape::of`].
+/// An array; [`Shape::of`] defines its items.
 pub(super) fn array() -> Shape {
     kind("array")
 }
 
-/// A text.
 pub(super) fn string() -> Shape {
     kind("string")
 }
 
-/// A text that is a UUID.
+/// A string with a UUID.
 pub(super) fn uuid() -> Shape {
     kind("string").with("format", "uuid")
 }
 
-/// A whole number.
 pub(super) fn integer() -> Shape {
     kind("integer")
 }
 
-/// A number.
 pub(super) fn number() -> Shape {
     kind("number")
 }
 
-/// Nothing.
 pub(super) fn null() -> Shape {
     kind("null")
 }
@@ -71,14 +67,13 @@ fn kind(name: &str) -> Shape {
 }
 
 impl Shape {
-    /// With a keyword.
     #[must_use]
     pub(super) fn with(mut self, keyword: &str, value: impl Into<Value>) -> Self {
         self.0.insert(keyword.to_owned(), value.into());
         self
     }
 
-    /// With a member that may be there; in place of one of that name.
+    /// Adds or replaces an optional member.
     #[must_use]
     pub(super) fn allow(mut self, name: &str, member: Shape) -> Self {
         let members = self.0.entry("properties").or_insert_with(|| Map::new().into());
@@ -88,7 +83,7 @@ impl Shape {
         self
     }
 
-    /// With a member that must be there.
+    /// Adds or replaces a required member.
     #[must_use]
     pub(super) fn require(mut self, name: &str, member: Shape) -> Self {
         self = self.allow(name, member);
@@ -101,7 +96,6 @@ impl Shape {
         self
     }
 
-    /// Without the member of that name.
     #[must_use]
     pub(super) fn without(mut self, name: &str) -> Self {
         if let Some(Value::Object(members)) = self.0.get_mut("properties") {
@@ -116,7 +110,7 @@ impl Shape {
         self
     }
 
-    /// With members of any name that matches the pattern.
+    /// Adds members whose names match a pattern.
     #[must_use]
     pub(super) fn each(mut self, pattern: &str, member: Shape) -> Self {
         let patterns = self.0.entry("patternProperties").or_insert_with(|| Map::new().into());
@@ -126,42 +120,42 @@ impl Shape {
         self
     }
 
-    /// With such items.
+    /// Sets the schema of the items.
     #[must_use]
     pub(super) fn of(self, item: Shape) -> Self {
         self.with("items", item.0)
     }
 
-    /// Without any other members.
+    /// Rejects other members.
     #[must_use]
     pub(super) fn closed(self) -> Self {
         self.with("additionalProperties", false)
     }
 
-    /// A text of so many characters.
+    /// Limits the length, in characters.
     #[must_use]
     pub(super) fn length(self, least: usize, most: usize) -> Self {
         self.with("minLength", least).with("maxLength", most)
     }
 
-    /// The schema as JSON.
+    /// Returns the schema as JSON.
     #[cfg(test)]
     pub(super) fn into_value(self) -> Value {
         self.0.into()
     }
 
-    /// The schema, for bodies: a UUID may be spelled in any way.
+    /// Compiles the schema for bodies: a UUID may have any notation.
     pub(super) fn for_bodies(self) -> Schema {
         Schema::new(&self.0.into(), |text| any_uuid(text).is_some())
     }
 
-    /// The schema, for queries: a UUID is spelled with dashes.
+    /// Compiles the schema for queries: a UUID has dashes.
     pub(super) fn for_queries(self) -> Schema {
         Schema::new(&self.0.into(), |text| dashed_uuid(text).is_some())
     }
 }
 
-/// A schema in use.
+/// A compiled schema.
 #[derive(Debug)]
 pub(super) struct Schema {
     node: Node,
@@ -173,7 +167,7 @@ impl Schema {
         Self { node: Node::new(shape, is_uuid).expect("a schema of ours is a schema") }
     }
 
-    /// Whether the value is as it should be; if not, what is wrong, in the words of the reference.
+    /// Checks a value. The error is in the words of the reference.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         self.node.violation(value).map_or(Ok(()), |violation| Err(wording::text(&violation)))
     }

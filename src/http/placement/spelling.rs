@@ -1,8 +1,8 @@
-//! How clients may spell a UUID, which depends on the place it stands in.
+//! Notations of UUIDs, which depend on where the UUID is used.
 
 use uuid::Uuid;
 
-/// A UUID in any spelling: with dashes or without, in any case, in braces, as a URN.
+/// Parses a UUID in any notation: with or without dashes, in any case, in braces, as a URN.
 pub(in crate::http) fn any_uuid(text: &str) -> Option<Uuid> {
     let text = text.replace("urn:", "").replace("uuid:", "");
     let digits = text.trim_matches(['{', '}']).replace('-', "");
@@ -10,13 +10,14 @@ pub(in crate::http) fn any_uuid(text: &str) -> Option<Uuid> {
     if hexadecimal { Uuid::try_parse(&digits).ok() } else { None }
 }
 
-/// A UUID with its four dashes in their places, in any case. Providers are spelled so in paths and as
-/// keys of bodies; other spellings there are names that no provider has.
+/// Parses a UUID with four dashes in the usual places, in any case. Providers are written so in
+/// paths and as keys of bodies; other notations match no provider.
 pub(in crate::http) fn dashed_uuid(text: &str) -> Option<Uuid> {
     if text.len() == 36 { Uuid::try_parse(text).ok() } else { None }
 }
 
-/// A consumer's UUID in a path or as a key of a body: 36 characters, with its four dashes anywhere.
+/// Parses a consumer's UUID in a path or as a key of a body: 36 characters, with four dashes
+/// anywhere.
 pub(in crate::http) fn consumer_uuid(text: &str) -> Option<Uuid> {
     let is_key =
         text.len() == 36 && text.bytes().all(|byte| byte == b'-' || byte.is_ascii_hexdigit());

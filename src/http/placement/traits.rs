@@ -22,16 +22,16 @@ use crate::store::Error;
 use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};
 use crate::world::World;
 
-/// What `GET /traits` may ask.
+/// Schema of the query of `GET /traits`.
 static LIST_QUERY: LazyLock<Schema> = LazyLock::new(|| {
     object().allow("name", string()).allow("associated", string()).closed().for_queries()
 });
 
-/// What `PUT /traits/{name}` takes for a name.
+/// Schema of the name in `PUT /traits/{name}`.
 static CUSTOM_TRAIT: LazyLock<Schema> =
     LazyLock::new(|| string().length(1, LONGEST).with("pattern", CUSTOM).for_bodies());
 
-/// What `PUT .../traits` accepts.
+/// Schema of `PUT .../traits`.
 static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| {
     object()
         .require("traits", array().of(string().length(1, LONGEST)))
@@ -46,7 +46,7 @@ struct Wanted {
     resource_provider_generation: Whole,
 }
 
-/// `GET /traits`: the traits that pass the filters of the query.
+/// `GET /traits`: the traits that match the filters.
 pub(super) async fn list(State(app): State<Arc<App>>, query: Query) -> Result<Reply, Problem> {
     query.check(&LIST_QUERY)?;
     let filter = Filter::of(&query)?;
@@ -57,7 +57,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, query: Query) -> Result<Re
     Ok(Reply::json(&View::of(&world, &ids, None)).modified(changed(&world, &ids, &app)))
 }
 
-/// `GET /traits/{name}`: whether the trait exists.
+/// `GET /traits/{name}`: responds whether the trait exists.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     NamePath(name): NamePath,
@@ -68,7 +68,7 @@ pub(super) async fn show(
     Ok(Reply::no_content().modified(changed(&world, &[id], &app)))
 }
 
-/// `PUT /traits/{name}`: makes a custom trait unless it exists.
+/// `PUT /traits/{name}`: creates a custom trait unless it exists.
 pub(super) async fn ensure(
     State(app): State<Arc<App>>,
     external_url: ExternalUrl,
@@ -117,8 +117,8 @@ pub(super) async fn list_of_provider(
     Ok(Reply::json(&view).modified(changed(&world, provider.traits(), &app)))
 }
 
-/// `PUT .../traits`: replaces the traits of the provider. The generation in the body is compared
-/// before and in the transaction, and all traits must exist. Raises the generation.
+/// `PUT .../traits`: replaces the traits of the provider. Compares the generation in the body,
+/// before the transaction and in it. All traits must exist. Increments the generation.
 pub(super) async fn replace_of_provider(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -145,8 +145,8 @@ pub(super) async fn replace_of_provider(
     Ok(Reply::json(&view).modified(changed(&world, &ids, &app)))
 }
 
-/// `DELETE .../traits`: removes all traits of the provider. Raises the generation without comparing
-/// it.
+/// `DELETE .../traits`: removes all traits of the provider. Increments the generation without
+/// comparing it.
 pub(super) async fn delete_of_provider(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -162,7 +162,7 @@ pub(super) async fn delete_of_provider(
     Ok(Reply::no_content())
 }
 
-/// Which traits to list.
+/// The filter of a list.
 #[derive(Clone, Debug, Default)]
 struct Filter {
     names: Option<HashSet<String>>,
@@ -183,7 +183,7 @@ impl Filter {
             match operator {
                 "in" => filter.names = Some(operand.split(',').map(str::to_owned).collect()),
                 "startswith" => filter.like = Some(Like::beginning_with(operand)?),
-                // Other operators are passed over, as in the reference.
+                // Other operators are ignored, as in the reference.
                 _ => {}
             }
         }
@@ -204,18 +204,18 @@ impl Filter {
     }
 }
 
-/// A pattern as `like` of `SQLite` has it, since the reference hands the beginning to that as it came: `%`
-/// stands for any characters, `_` for one, and small letters are as good as capital ones.
+/// A pattern of `SQLite`'s `LIKE`, because the reference passes the prefix to it unescaped: `%`
+/// matches any characters, `_` matches one, and case is ignored.
 #[derive(Clone, Debug)]
 enum Like {
-    /// No trait's name can be like it.
+    /// Matches no trait.
     Nothing,
     Pattern(Regex),
 }
 
 impl Like {
     fn beginning_with(beginning: &str) -> Result<Self, Problem> {
-        // Names have no other characters, nor more of them.
+        // Names have no other characters, and are not longer.
         let known = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '%');
         let least = beginning.chars().filter(|it| *it != '%').count();
         if least > LONGEST || !beginning.chars().all(known) {
@@ -244,7 +244,7 @@ impl Like {
     }
 }
 
-/// When any of the traits last changed; now, if there are none.
+/// Returns the time of the last change to one of the traits; for an empty list, the current time.
 fn changed(world: &World, traits: &[TraitId], app: &App) -> i64 {
     let known = &world.catalogue().traits;
     let changes = traits.iter().filter_map(|id| known.get(id)).map(|it| it.updated_at);
@@ -273,8 +273,7 @@ mod tests {
     use crate::http::placement::body::Body;
     use crate::model::effort::grows_evenly;
 
-    /// Bodies of a megabyte, as they should be and with a fault at the end. What exists of them is
-    /// looked up in the store.
+    /// Bodies of a megabyte, valid and with an error at the end. The store looks the traits up.
     #[test]
     fn reading_traits_takes_no_longer_than_the_body() {
         for (last, is_fine) in [(json!("CUSTOM_Z"), true), (json!(""), false), (json!(1), false)] {

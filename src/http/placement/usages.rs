@@ -19,7 +19,7 @@ use crate::http::app::App;
 use crate::model::{Bug, Generation};
 use crate::store::reads::{TypeFilter, UsageFilter, UsageOfType};
 
-/// What `GET /usages` may ask.
+/// Schema of the query of `GET /usages`.
 static TOTAL_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     let text = || string().length(1, LONGEST);
     let kind = string().with("pattern", "^[A-Z0-9_]+$|^all|^unknown$").length(1, LONGEST);
@@ -28,7 +28,7 @@ static TOTAL_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
         .map(Shape::for_queries)
 });
 
-/// `GET /resource_providers/{uuid}/usages`: how much of each class of the provider is allocated.
+/// `GET /resource_providers/{uuid}/usages`: the allocated amount of each class on the provider.
 pub(super) async fn of_provider(
     State(app): State<Arc<App>>,
     path: ProviderPath,
@@ -43,8 +43,8 @@ pub(super) async fn of_provider(
     Ok(Reply::json(&view).modified(app.now()))
 }
 
-/// `GET /usages`: how much of each class a project, or one user of it, holds; from 1.38 by type of
-/// consumer. Who may ask depends on the project, so the policy is asked here.
+/// `GET /usages`: the allocated amount of each class for a project, or one of its users; from 1.38
+/// by consumer type. The policy depends on the project, so the handler checks it.
 pub(super) async fn total(
     State(app): State<Arc<App>>,
     asked: Microversion,

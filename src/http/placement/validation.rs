@@ -1,8 +1,8 @@
-//! Schemas as they are checked: one walk over the value that finds the violation that is told.
+//! Schema validation: one walk over the value finds the violation to report.
 //!
-//! The walk looks at a part of the value once for each schema that is about it, and of several
-//! violations keeps the one that weighs most. It makes no list of them: a body of a megabyte can
-//! have half a million, each at the end of a path as long as the client chose its keys.
+//! Each part of the value is visited once for each schema that applies to it, and only the most
+//! relevant violation is kept. There is no list of violations: a body of a megabyte can have half a
+//! million of them, each at the end of a path as long as the client's keys.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -12,38 +12,38 @@ use serde_json::{Map, Value};
 
 use crate::model::effort::steps;
 
-/// As many members of an object are few.
+/// Number of members up to which a linear search is faster.
 const FEW: usize = 8;
 
-/// Whether a text is a UUID.
+/// Returns whether a text is a UUID.
 pub(super) type IsUuid = fn(&str) -> bool;
 
-/// A step of a path: a member's name or an item's number.
+/// A step of a path: a member or an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step<'a> {
-    /// The number of an item.
+    /// The index of an item.
     Item(usize),
     /// The name of a member.
     Member(&'a str),
 }
 
-/// A schema, ready to be checked.
+/// A compiled schema.
 #[derive(Debug)]
 pub(super) struct Node {
     shape: Value,
-    /// Keywords, in the order in which they are checked.
+    /// The checks of its keywords, in order.
     checks: Vec<(String, Check)>,
 }
 
-/// What a keyword asks.
+/// The check of a keyword.
 #[derive(Debug)]
 enum Check {
     Types(Vec<String>),
     Members(Vec<(String, Node)>),
-    /// What is asked of members whose names match; and the names of the other members that there may
-    /// be, if those are not any.
+    /// Schemas of members whose names match; and the names of the other members, unless any are
+    /// allowed.
     Patterns(Vec<(Regex, Node)>, Option<Vec<String>>),
-    /// No members but those with these names, and those that match these patterns.
+    /// Only members with these names, or matching these patterns.
     Closed(Vec<String>, Vec<Regex>),
     Required(Vec<String>),
     MinMembers(usize),
@@ -63,23 +63,22 @@ enum Check {
 /// A violation of a keyword.
 #[derive(Debug)]
 pub(super) struct Violation<'a> {
-    /// The keyword.
     pub(super) keyword: &'a str,
     /// The schema that has it.
     pub(super) schema: &'a Value,
     /// The part of the value that violates it.
     pub(super) value: &'a Value,
-    /// The members that are too many, or the one that is missing.
+    /// The unexpected members, or the missing one.
     pub(super) names: Vec<&'a str>,
-    /// Why none of several schemas fits.
+    /// For `anyOf`: the violations of each branch.
     reasons: Vec<Violation<'a>>,
-    /// The way to the schema and to the value, the last step first.
+    /// The paths to the schema and to the value, last step first.
     schema_path: Vec<Step<'a>>,
     value_path: Vec<Step<'a>>,
 }
 
 impl Node {
-    /// Of a schema as it is written. The error names the keyword that is not understood.
+    /// Compiles a schema. The error names an unsupported keyword.
     pub(super) fn new(shape: &Value, is_uuid: IsUuid) -> Result<Self, String> {
         let keywords = shape.as_object().ok_or("a schema is an object")?;
         let check = |(keyword, bound): (&String, &Value)| {
@@ -89,7 +88,7 @@ impl Node {
         Ok(Self { shape: shape.clone(), checks })
     }
 
-    /// The violation that is told, of all there are.
+    /// Returns the violation to report.
     pub(super) fn violation<'a>(&'a self, value: &'a Value) -> Option<Violation<'a>> {
         if self.accepts(value) {
             debug_assert!(self.heaviest(value).is_none(), "the two walks differ");
@@ -98,8 +97,8 @@ impl Node {
         self.heaviest(value).map(Violation::inmost)
     }
 
-    /// Whether there is no violation: quicker than to look for the one that weighs most, which nearly
-    /// no value has.
+    /// Returns whether there is no violation. This is faster than finding the most relevant one,
+    /// and nearly all values are valid.
     fn accepts(&self, value: &Value) -> bool {
         self.checks.iter().all(|(_, check)| {
             steps(1);
@@ -127,7 +126,7 @@ impl Node {
         })
     }
 
-    /// The violation of a keyword that is about the value itself, and does not hold.
+    /// Returns the violation of a keyword that the value itself does not satisfy.
     fn broken<'a>(&'a self, keyword: &'a str, check: &'a Check, value: &'a Value) -> Violation<'a> {
         let (mut names, mut reasons) = (Vec::new(), Vec::new());
         match check {
@@ -141,7 +140,7 @@ impl Node {
     }
 }
 
-/// Every reason why none of the branches fits. Branches say something of the value, not of its parts.
+/// Returns the violations of each branch. Branches concern the value itself, not its parts.
 fn why_none_fits<'a>(branches: &'a [Node], value: &'a Value) -> Vec<Violation<'a>> {
     let of_branch = |(number, branch): (usize, &'a Node)| {
         let broken = branch.checks.iter();
@@ -185,7 +184,7 @@ fn heaviest_item<'a>(node: &'a Node, items: &'a [Value]) -> Option<Violation<'a>
     })
 }
 
-/// The first of those that weigh most.
+/// Returns the more relevant violation, the first if they are equal.
 fn heavier<'a>(one: Option<Violation<'a>>, next: Option<Violation<'a>>) -> Option<Violation<'a>> {
     match (one, next) {
         (Some(one), Some(next)) if next.weigh(&one).is_gt() => Some(next),
@@ -195,30 +194,30 @@ fn heavier<'a>(one: Option<Violation<'a>>, next: Option<Violation<'a>>) -> Optio
 }
 
 impl<'a> Violation<'a> {
-    /// The same, one step further down in the schema.
+    /// Prepends a step to the schema path.
     fn of(mut self, step: Step<'a>) -> Self {
         self.schema_path.push(step);
         self
     }
 
-    /// The same, one step further down in the value.
+    /// Prepends a step to the value path.
     fn at(mut self, step: Step<'a>) -> Self {
         self.value_path.push(step);
         self
     }
 
-    /// The way to the schema.
+    /// Returns the path to the schema.
     pub(super) fn schema_path(&self) -> impl Iterator<Item = Step<'a>> {
         self.schema_path.iter().rev().copied()
     }
 
-    /// The way to the value.
+    /// Returns the path to the value.
     pub(super) fn value_path(&self) -> impl Iterator<Item = Step<'a>> {
         self.value_path.iter().rev().copied()
     }
 
-    /// Which of two violations says more: the one higher up; then the later one; then any other
-    /// than that no schema fits; then one of a value that is not even of the type.
+    /// Compares the relevance of violations: higher up in the value; then later; then any other
+    /// keyword than `anyOf`; then a value of the wrong type.
     fn weigh(&self, other: &Self) -> Ordering {
         let strong = |it: &Self| it.keyword != "anyOf";
         let height = other.value_path.len().cmp(&self.value_path.len());
@@ -228,13 +227,13 @@ impl<'a> Violation<'a> {
             .then_with(|| other.has_the_type().cmp(&self.has_the_type()))
     }
 
-    /// Whether the value is at least of the type that the schema says.
+    /// Returns whether the value has the type of the schema.
     fn has_the_type(&self) -> bool {
         let mut types = self.schema.get("type").map(texts).into_iter().flatten();
         types.any(|name| is_of_type(self.value, name))
     }
 
-    /// Of the reasons why none of several schemas fits, the one that says most, if one does.
+    /// For `anyOf`: returns the most relevant of its branches' violations, if one stands out.
     fn inmost(mut self) -> Self {
         let mut reasons = std::mem::take(&mut self.reasons);
         reasons.sort_by(Self::weigh);
@@ -301,7 +300,7 @@ impl Check {
         })
     }
 
-    /// Whether the value and its parts are as the keyword asks.
+    /// Returns whether the value and its parts satisfy the keyword.
     fn accepts(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Members(members), Value::Object(object)) => members
@@ -319,14 +318,15 @@ impl Check {
                     is_known && all_fit
                 })
             }
-            // Its patterns have been looked at with what they ask.
+            // `Patterns` has checked the patterns.
             (Self::Closed(_, patterns), _) if !patterns.is_empty() => true,
             (Self::Items(node), Value::Array(items)) => items.iter().all(|item| node.accepts(item)),
             _ => self.holds(value),
         }
     }
 
-    /// Whether the value itself is as the keyword asks. What it does not speak of is.
+    /// Returns whether the value itself satisfies the keyword. Keywords of other types are
+    /// satisfied.
     fn holds(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Types(names), _) => names.iter().any(|name| is_of_type(value, name)),
@@ -356,7 +356,7 @@ impl Check {
     }
 }
 
-/// The names of members that the schema does not know.
+/// Returns the names of members that the schema does not know.
 fn unexpected<'a>(
     value: &'a Value,
     known: &[String],
@@ -370,13 +370,14 @@ fn unexpected<'a>(
     })
 }
 
-/// The first member that must be there and is not.
+/// Returns the first required member that is missing.
 fn missing<'a>(value: &Value, required: &'a [String]) -> Option<&'a str> {
     let object = value.as_object()?;
     required.iter().map(String::as_str).find(|name| member(object, name).is_none())
 }
 
-/// The member with a name. Of a few, each is compared sooner than the name is hashed.
+/// Returns the member with a name. If there are few, comparing each is faster than hashing the
+/// name.
 fn member<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     if object.len() > FEW {
         return object.get(name);
@@ -388,7 +389,7 @@ fn members(value: Option<&Value>) -> impl Iterator<Item = (&String, &Value)> {
     value.and_then(Value::as_object).into_iter().flatten()
 }
 
-/// One text or several.
+/// Returns one text or several.
 fn texts(value: &Value) -> Vec<&str> {
     match value {
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
@@ -410,7 +411,7 @@ fn is_of_type(value: &Value, name: &str) -> bool {
     }
 }
 
-/// Whether no item is there twice. Numbers are the same if their values are.
+/// Returns whether all items are different. Numbers are equal if their values are.
 fn are_unique(items: &[Value]) -> bool {
     let mut known = HashSet::with_capacity(items.len());
     items.iter().all(|item| {
@@ -420,7 +421,7 @@ fn are_unique(items: &[Value]) -> bool {
     })
 }
 
-/// A text that is the same for equal values and for no others.
+/// Appends a text that is equal for equal values only.
 fn canonical(value: &Value, text: &mut String) {
     steps(1);
     match value {

@@ -1,5 +1,5 @@
-//! What handlers take out of a request, beside axum's own extractors: the caller with what it sees, the
-//! parts of the path, the query and the body.
+//! Extractors of the planner's API, beside axum's own: the caller and its permissions, segments of
+//! the path, the query and the body.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use crate::store::planner::plans::Scope;
 
 path_parts! {
     Problem;
-    /// The group that the path names, by its id or its name.
+    /// The group in the path, by its id or its name.
     GroupPath = "group";
     /// The member of a group.
     MemberPath = "member";
-    /// The placement that the path names.
+    /// The placement in the path.
     PlacementPath = "placement";
-    /// The plan that the path names.
+    /// The plan in the path.
     PlanPath = "plan";
 }
 
-/// Who asks, by which mount, and whether the request may be about the plans and placements of all
-/// projects.
+/// The caller, the mount of the request, and whether the caller may access the plans and placements
+/// of all projects.
 #[derive(Clone, Debug)]
 pub(super) struct Tenant {
     pub(super) caller: Arc<Caller>,
@@ -67,7 +67,7 @@ fn mount(parts: &Parts) -> Result<Mount, Problem> {
     mount.ok_or_else(|| Problem::internal("no layer has read the path"))
 }
 
-/// The rule by which a caller sees what belongs to other projects: to read it, or to change it.
+/// Returns the rule for access to other projects: to read, or to change.
 fn of_all_projects(method: &Method) -> Rule {
     if [Method::GET, Method::HEAD, Method::OPTIONS].contains(method) {
         planning::ALL_PROJECTS_READ
@@ -77,51 +77,50 @@ fn of_all_projects(method: &Method) -> Rule {
 }
 
 impl Tenant {
-    /// The project the caller asks for.
     pub(super) fn project(&self) -> &str {
         project(&self.caller)
     }
 
-    /// The user who asks.
     pub(super) fn user(&self) -> &str {
         self.caller.user.as_deref().unwrap_or_default()
     }
 
-    /// Whose plans and placements the caller sees.
+    /// Returns the scope of visible plans and placements.
     pub(super) fn scope(&self) -> Scope<'_> {
         Scope { project: self.project(), all: self.sees_all }
     }
 
-    /// The project whose things the caller sees; `None`: those of all.
+    /// Returns the project whose resources are visible; `None`: those of all projects.
     pub(super) fn only_project(&self) -> Option<&str> {
         self.scope().only_project()
     }
 
-    /// The plan with a key, if the caller sees it.
+    /// Returns the plan with a key, if it is visible.
     pub(super) fn plan<'k>(&'k self, key: &'k str) -> PlanRef<'k> {
         PlanRef { key, scope: self.scope() }
     }
 
-    /// Whose turns the request takes.
+    /// Returns the key by which turns are shared.
     pub(super) fn asker(&self) -> Asker {
         self.caller.asker()
     }
 
-    /// Waits until the request is among those of its project that are planned at once.
+    /// Waits for a turn to plan for the project.
     ///
     /// # Errors
-    /// Too many of them wait already, or none of those before it has ended in time.
+    /// The queue is full, or there was no turn in time.
     pub(super) async fn turn(&self, app: &App) -> Result<Turn, Problem> {
         let PlannerSettings { at_once, waiting, timeout_max, .. } = app.options.planner;
-        let planned =
-            format!("{at_once} requests of the project are planned (--planner-project-requests)");
+        let planned = format!(
+            "{at_once} requests of the project are in progress (--planner-project-requests)"
+        );
         match tokio::time::timeout(timeout_max, app.planned.turn(self.asker())).await {
             Ok(Ok(turn)) => Ok(turn),
             Ok(Err(QueueFull)) => Err(Problem::too_many(format!(
                 "{planned}, and {waiting} wait (--planner-project-waiting)."
             ))),
             Err(_) => Err(Problem::too_many(format!(
-                "{planned}, and there was no place within {} s (--planner-timeout-max).",
+                "{planned}, and none ended within {} s (--planner-timeout-max).",
                 timeout_max.as_secs_f64()
             ))),
         }
@@ -147,10 +146,10 @@ impl FromRequestParts<Arc<App>> for Planning {
     }
 }
 
-/// The most other placements of a plan that a dry run may ask for.
+/// Maximum number of alternative placements that a dry run may request.
 const ALTERNATIVES_MAX: usize = 10;
 
-/// The query: names and values, in their order.
+/// The query: names and values, in order.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Query(pub(super) Arc<[(String, String)]>);
 
@@ -164,12 +163,11 @@ impl FromRequestParts<Arc<App>> for Query {
 }
 
 impl Query {
-    /// A query of these pairs.
     pub(super) fn of(pairs: Vec<(String, String)>) -> Self {
         Self(pairs.into())
     }
 
-    /// Whether nothing is to be written.
+    /// Returns whether the request is a dry run.
     pub(super) fn is_dry_run(&self) -> Result<bool, Problem> {
         let said = self.0.iter().rev().find(|(name, _)| name == "dry_run");
         match said.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
@@ -181,7 +179,7 @@ impl Query {
         }
     }
 
-    /// How many other placements are asked for beside the best of a plan; none unless it is a dry run.
+    /// Returns the number of requested alternatives; 0 unless it is a dry run.
     pub(super) fn alternatives(&self) -> Result<usize, Problem> {
         let said = self.0.iter().rev().find(|(name, _)| name == "alternatives");
         let Some((_, said)) = said else { return Ok(0) };
@@ -198,7 +196,7 @@ impl Query {
         Err(Problem::bad_request("alternatives are for dry runs only: add dry_run=true"))
     }
 
-    /// Refuses to try out what can only be done.
+    /// Rejects a dry run of other operations.
     pub(super) fn no_dry_run(&self) -> Result<(), Problem> {
         if self.is_dry_run()? {
             return Err(Problem::bad_request("dry_run is for creating and updating plans"));
@@ -207,8 +205,8 @@ impl Query {
     }
 }
 
-/// The body: a JSON object, not yet understood. Bodies that arrive slowly take a bounded share of
-/// `--max-requests` for each project, and nothing else.
+/// The body: a JSON object, not yet validated. Slow bodies of a project can take only a share of
+/// `--max-requests`.
 #[derive(Clone, Debug)]
 pub(super) struct JsonObject(pub(super) Object);
 

@@ -22,9 +22,9 @@ use crate::store::planner::groups::{
     AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers,
 };
 
-/// Members that a request may name.
+/// Maximum number of members in a request.
 const MEMBERS_MAX: usize = 1000;
-/// Projects that Keystone is asked about at the same time, for one request.
+/// Maximum number of concurrent Keystone lookups for a request.
 const QUESTIONS_MAX: usize = 16;
 
 const CREATE: [Key; 4] = [
@@ -43,8 +43,8 @@ pub(super) async fn list(State(app): State<Arc<App>>, mount: Mount) -> Result<Re
     Ok(Reply::json(&json!({"groups": views})))
 }
 
-/// `POST /v1/groups`: makes a group without members. Its name is its own, and it can have no other
-/// type than exclusivity unless a level is given.
+/// `POST /v1/groups`: creates a group without members. Its name must be unique, and without a level
+/// its type must be exclusivity.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     tenant: Tenant,
@@ -55,7 +55,7 @@ pub(super) async fn create(
     let level = text("level").and_then(|word| Level::named(&word));
     let word = text("type").unwrap_or_default();
     let kind = GroupKind::named(&word).filter(|kind| {
-        // Who says no level knows no other kind.
+        // Clients that send no level know no other type.
         level.is_some() || *kind == GroupKind::Exclusivity
     });
     let kind = kind.ok_or_else(|| {
@@ -87,7 +87,7 @@ pub(super) async fn show(
     Ok(Reply::json(&json!({"group": mount.group(&found(&app, &path).await?)})))
 }
 
-/// `PUT /v1/groups/{group}`: describes it anew. Nothing else of a group can change.
+/// `PUT /v1/groups/{group}`: changes the description, the only mutable property.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     mount: Mount,
@@ -101,7 +101,7 @@ pub(super) async fn update(
     Ok(changed(&updated, mount))
 }
 
-/// `DELETE /v1/groups/{group}`: only a group without members and servers can be deleted.
+/// `DELETE /v1/groups/{group}`: deletes a group without members and servers.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     GroupPath(group): GroupPath,
@@ -110,7 +110,7 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// `PUT /v1/groups/{group}/members`: adds projects. Those that are new have to exist.
+/// `PUT /v1/groups/{group}/members`: adds projects. New ones must exist.
 pub(super) async fn add_members(
     State(app): State<Arc<App>>,
     mount: Mount,
@@ -130,7 +130,7 @@ pub(super) async fn add_members(
     Ok(changed(&updated, mount))
 }
 
-/// `DELETE /v1/groups/{group}/members`: removes all of them, if none has servers in the group.
+/// `DELETE /v1/groups/{group}/members`: removes all members, if none has servers in the group.
 pub(super) async fn remove_members(
     State(app): State<Arc<App>>,
     GroupPath(group): GroupPath,
@@ -139,7 +139,7 @@ pub(super) async fn remove_members(
     Ok(Reply::no_content())
 }
 
-/// `GET /v1/groups/{group}/members/{member}`: whether the project is a member.
+/// `GET /v1/groups/{group}/members/{member}`: responds whether the project is a member.
 pub(super) async fn show_member(
     State(app): State<Arc<App>>,
     path: GroupPath,
@@ -153,7 +153,8 @@ pub(super) async fn show_member(
     }
 }
 
-/// `DELETE /v1/groups/{group}/members/{member}`: removes one, if it has no servers in the group.
+/// `DELETE /v1/groups/{group}/members/{member}`: removes a member, if it has no servers in the
+/// group.
 pub(super) async fn remove_member(
     State(app): State<Arc<App>>,
     GroupPath(group): GroupPath,
@@ -163,7 +164,7 @@ pub(super) async fn remove_member(
     Ok(Reply::no_content())
 }
 
-/// Whether the group of the path exists.
+/// Responds whether the group in the path exists.
 pub(super) async fn exists(State(app): State<Arc<App>>, path: GroupPath) -> Result<Reply, Problem> {
     found(&app, &path).await.map(|_| Reply::no_content())
 }
@@ -172,12 +173,12 @@ async fn found(app: &App, path: &GroupPath) -> Result<StoredGroup, Problem> {
     Ok(app.store.group(&path.0).await?)
 }
 
-/// The answer with a group that has just been written.
+/// Returns the response with a group that was just written.
 fn changed(group: &StoredGroup, mount: Mount) -> Reply {
     Reply::json(&mount.group(group)).status(StatusCode::CREATED)
 }
 
-/// Whether all ids are those of projects: UUIDs, and where Keystone is asked, ones that it knows.
+/// Returns whether all ids are UUIDs of projects and, with Keystone, exist there.
 async fn are_projects(identity: &Identity, ids: &[String]) -> Result<bool, Problem> {
     if !ids.iter().all(|id| group::is_project_id(id)) {
         return Ok(false);

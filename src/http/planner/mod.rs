@@ -1,14 +1,14 @@
-//! The planner's API: places for many servers at once, groups of them, and what state all is in.
+//! The planner's API: placements of many servers at once, groups of servers, and status.
 //!
-//! The API is served twice: on `/v1`, and on `/compat/v1` with the answers of Valet's later versions.
-//! [`mount`] says what differs; everything else is the same.
+//! The API is served on `/v1` and, in the form of Valet's later versions, on `/compat/v1`.
+//! [`mount`] contains all differences.
 //!
-//! [`routes`] is the API as a table; one file per resource says what may be asked and what is shown.
-//! What a client accepts and how it calls its body does not matter: bodies are read as JSON
-//! ([`schema`]), and so are all answers written but that to strangers ([`problem`]).
+//! [`routes`] is the API as a table; one file per resource contains its schemas, handlers and
+//! views. The client's `Accept` and `Content-Type` do not matter: bodies are read as JSON
+//! ([`schema`]), and all responses but that to unauthenticated callers are JSON ([`problem`]).
 //!
-//! Handlers check keys and values, call [`crate::planning`], and show what came of it ([`views`]). What
-//! went wrong there becomes an answer in one function of [`problem`].
+//! Handlers validate bodies, call [`crate::planning`], and render the result ([`views`]).
+//! [`problem`] converts all its failures.
 
 mod extract;
 mod groups;
@@ -41,21 +41,21 @@ use crate::http::layers::identity::Caller;
 use crate::http::layers::middleware::HttpService;
 use crate::model::Refusal;
 
-/// The API as a service.
+/// Creates the service of the API.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
     api::service(app, routes::root(), routes::table())
 }
 
-/// Writes an error that is found before the API is asked.
+/// Writes an error that occurs before the API handles the request.
 pub(super) fn write_error(status: StatusCode, detail: &str, _: &str) -> (&'static str, String) {
     ("application/json", Problem::new(status, detail).body().to_string())
 }
 
-/// The ways of the planner's API.
+/// The dialect of the planner's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planner;
 
-/// What a request says, whatever its path.
+/// Facts about a request, whatever its path.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     query: OnceLock<Query>,
@@ -91,9 +91,9 @@ impl Dialect for Planner {
         Ok(())
     }
 
-    /// The row of the method, for who asks for a project and is permitted to have it. All others are
-    /// told that authentication is needed, and nothing more: who may do nothing at a path does not
-    /// learn either which methods it has.
+    /// Chooses the row of the method, if the caller has a project and the policy allows it.
+    /// Otherwise the response is 401, so that callers without access to a path do not learn its
+    /// methods.
     fn choose<'r>(
         rows: &'r [Row<Self>],
         app: &App,
@@ -129,26 +129,26 @@ impl Dialect for Planner {
     }
 }
 
-/// The project that a caller asks for; empty if it asks for none.
+/// Returns the caller's project; empty if it has none.
 fn project(caller: &Caller) -> &str {
     caller.project.as_deref().unwrap_or_default()
 }
 
-/// Turns away whom none of the rules lets pass. What a caller may do is judged by its own project;
-/// whether it sees those of others is one rule for all of it.
+/// Rejects callers that no rule allows. Rules are evaluated against the caller's own project;
+/// access to other projects is one separate rule.
 fn permit(app: &App, caller: &Caller, rules: &[Rule]) -> Result<(), Problem> {
     let may = rules.iter().any(|rule| app.policy.check(caller, *rule, None).is_ok());
     if may { Ok(()) } else { Err(Problem::unauthorized()) }
 }
 
-/// The methods of a path as `Allow` lists them.
+/// Returns the methods of a path as listed in `Allow`.
 fn allowed(rows: &[Row<Planner>]) -> String {
     let others = methods(rows).into_iter().filter(|method| *method != Method::OPTIONS.as_str());
     others.collect::<Vec<_>>().join(",")
 }
 
-/// Who asks, below `/v1`.
+/// Returns the caller, below `/v1`.
 fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
-    let missing = || Problem::internal("no layer has found out who asks");
+    let missing = || Problem::internal("no layer has determined the caller");
     context::<Planner>(extensions)?.caller().ok_or_else(missing)
 }

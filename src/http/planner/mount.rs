@@ -1,8 +1,8 @@
-//! The two mounts of the API, and all that differs between them.
+//! The two mounts of the API, and all differences between them.
 //!
-//! `/v1` answers as the API's document says. `/compat/v1` answers as Valet did from May 2016 on, which is
-//! what its released clients expect: plans and placements have a key around them, fields that came later are
-//! there, and a group that does not exist is a 404 for a plan, too.
+//! `/v1` follows the API's document. `/compat/v1` behaves like Valet from May 2016 on, which its
+//! released clients expect: plans and placements are wrapped in a key, later fields are included,
+//! and an unknown group is a 404 for a plan, too.
 
 use axum::http::Extensions;
 use serde_json::{Value, json};
@@ -18,22 +18,20 @@ use crate::planning::{Failure, Recommendation};
 /// The path of the second mount.
 pub(super) const COMPAT: &str = "/compat";
 
-/// By which of the two paths a request came.
+/// The mount of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mount {
-    /// `/v1`: as the API's document says.
+    /// `/v1`: follows the API's document.
     Document,
     /// `/compat/v1`: as released clients expect.
     Compat,
 }
 
 impl Mount {
-    /// That of a request.
     pub(super) fn of(extensions: &Extensions) -> Self {
         if path::prefix(extensions) == COMPAT { Self::Compat } else { Self::Document }
     }
 
-    /// A plan.
     pub(super) fn plan(self, view: Value) -> Value {
         match self {
             Self::Document => view,
@@ -41,7 +39,6 @@ impl Mount {
         }
     }
 
-    /// A list of plans.
     pub(super) fn plans(self, views: &[Value]) -> Value {
         match self {
             Self::Document => json!(views),
@@ -49,7 +46,6 @@ impl Mount {
         }
     }
 
-    /// A list of placements.
     pub(super) fn placements(self, views: &[Value]) -> Value {
         match self {
             Self::Document => json!(views),
@@ -57,10 +53,10 @@ impl Mount {
         }
     }
 
-    /// A placement.
+    /// Renders a placement.
     ///
     /// # Errors
-    /// What is stored of it cannot be read.
+    /// Its stored metadata is invalid.
     pub(super) fn placement(
         self,
         row: &Placement,
@@ -76,10 +72,10 @@ impl Mount {
         }
     }
 
-    /// A placement without a key around it, as it is in a list.
+    /// Renders a placement without the wrapper, as in a list.
     ///
     /// # Errors
-    /// What is stored of it cannot be read.
+    /// Its stored metadata is invalid.
     pub(super) fn placement_fields(
         self,
         row: &Placement,
@@ -94,10 +90,10 @@ impl Mount {
         Ok(view)
     }
 
-    /// Where a server may move; `id` is what the caller named.
+    /// Renders the recommended host of a server; `id` is the client's id of it.
     ///
     /// # Errors
-    /// What is stored of its placement cannot be read.
+    /// The stored metadata of its placement is invalid.
     pub(super) fn recommendation(self, it: &Recommendation, id: &str) -> Result<Value, Failure> {
         let host = it.host.as_deref();
         let mut view = match &it.placement {
@@ -110,7 +106,6 @@ impl Mount {
         Ok(self.around_placement(view))
     }
 
-    /// A group.
     pub(super) fn group(self, group: &StoredGroup) -> Value {
         let mut view = views::group(group);
         if let (Self::Compat, Some(fields)) = (self, view.as_object_mut()) {
@@ -123,7 +118,6 @@ impl Mount {
         view
     }
 
-    /// What a client is told of a plan that was not made.
     pub(super) fn problem(self, failure: Failure) -> Problem {
         match (self, &failure) {
             (

@@ -1,4 +1,4 @@
-//! Placements: the places of single servers.
+//! Placements: the hosts of single servers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const RECOMMEND: [Key; 3] = [
     required("resource_id", Check::Name(NAME_MAX)),
 ];
 
-/// `GET /v1/placements`: those that have everything that the query asks for.
+/// `GET /v1/placements`: the placements that match all parameters.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     tenant: Tenant,
@@ -62,11 +62,11 @@ pub(super) async fn list(
     Ok(work.await?)
 }
 
-/// Those that come into question for a query, as far as the database can tell.
+/// Returns the part of the filter that the database can apply.
 fn narrowed(tenant: &Tenant, query: &[(String, String)]) -> PlacementFilter {
     let asked = |name: &str| {
         let pair = query.iter().find(|(known, _)| known == name);
-        // Null asks for those that have none.
+        // Null matches placements without the property.
         pair.filter(|(_, value)| value != "null").map(|(_, value)| canonical(value))
     };
     let uuid = |name| asked(name).and_then(|key| Uuid::parse_str(&key).ok());
@@ -79,15 +79,15 @@ fn narrowed(tenant: &Tenant, query: &[(String, String)]) -> PlacementFilter {
     }
 }
 
-/// One parameter of a query, read once for all placements.
+/// A parameter of the query, parsed once for all placements.
 struct Filter<'q> {
     name: &'q str,
-    /// As it was written, and as JSON if it is that.
+    /// The value as written, and as JSON if it is valid.
     asked: &'q str,
     json: Option<Value>,
-    /// Whether it is about an id, which has several spellings.
+    /// Whether it is an id, which has several notations.
     is_id: bool,
-    /// Whether it is about the placement itself and not about its metadata.
+    /// Whether it is a field of the placement and not its metadata.
     is_field: bool,
 }
 
@@ -99,15 +99,15 @@ impl<'q> Filter<'q> {
     }
 }
 
-/// What a query asks for; `None` if it names something twice. A placement has each thing once, so such a
-/// query matches nothing.
+/// Parses the filters of a query; `None` if a name is repeated. A placement has one value for each
+/// name, so such a query matches nothing.
 fn filters(query: &[(String, String)]) -> Option<Vec<Filter<'_>>> {
     let mut names = HashSet::new();
     query.iter().map(|pair| names.insert(pair.0.as_str()).then(|| Filter::of(pair))).collect()
 }
 
-/// Whether a placement has what a query asks for. It ends at the first filter that is not met, so
-/// more filters than a placement has metadata take no more time.
+/// Returns whether a placement matches all filters. Stops at the first that does not, so more
+/// filters than a placement has metadata take no more time.
 fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool, Failure> {
     let metadata: Object =
         if filters.iter().all(|filter| filter.is_field) { Object::new() } else { metadata(row)? };
@@ -123,7 +123,7 @@ fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool
     }))
 }
 
-/// The metadata of a placement.
+/// Parses the metadata of a placement.
 pub(super) fn metadata(row: &Placement) -> Result<Object, Failure> {
     serde_json::from_str(&row.metadata).map_err(|error| {
         store::Error::inconsistent("placements", "metadata", format!("{}: {error}", row.id)).into()
@@ -139,7 +139,7 @@ pub(super) async fn show(
     shown(&planning, &tenant, &id).await.map(|view| Reply::json(&view))
 }
 
-/// Whether there is the placement that the path names.
+/// Responds whether the placement in the path exists.
 pub(super) async fn exists(
     tenant: Tenant,
     planning: Planning,
@@ -149,8 +149,8 @@ pub(super) async fn exists(
     Ok(Reply::no_content())
 }
 
-/// `POST /v1/placements/{placement}`: reserves it, on one of the locations. Another host is chosen if the
-/// present one is not among them, or if the action is `replan`.
+/// `POST /v1/placements/{placement}`: reserves it on one of the locations. Chooses another host if
+/// the current one is not among them, or if the action is `replan`.
 pub(super) async fn reserve(
     State(app): State<Arc<App>>,
     tenant: Tenant,
@@ -207,7 +207,8 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// `POST /v1/placements`: another host for a server, which may be one that no plan has. Nothing changes.
+/// `POST /v1/placements`: recommends another host for a server, which need not be in a plan.
+/// Changes nothing.
 pub(super) async fn recommend(
     State(app): State<Arc<App>>,
     tenant: Tenant,

@@ -1,4 +1,4 @@
-//! Plans: whole stacks with a place for every server.
+//! Plans: complete stacks with a host for every server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::planner::ids::canonical;
 use crate::planner::policy;
 use crate::planning::{self, NewPlan, Planned, Planning, Terms, run};
 
-/// The header that says how good a plan is.
+/// Header with the quality of a plan.
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
-/// The header that names the resources that a plan is made without.
+/// Header with the resources that the plan ignores.
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
 
 const CREATE: [Key; 7] = [
@@ -55,8 +55,7 @@ const ACT: [Key; 8] = [
     optional("timeout", Check::Custom("string", timeout)),
 ];
 
-/// `GET /v1/plans`: the names of the plans that the caller sees, oldest first; on the other mount, the
-/// plans.
+/// `GET /v1/plans`: the names of the visible plans, oldest first; on the other mount, the plans.
 pub(super) async fn list(tenant: Tenant, planning: Planning) -> Result<Reply, Problem> {
     if tenant.mount == Mount::Document {
         return Ok(Reply::json(&planning.store.plan_names(tenant.only_project()).await?));
@@ -67,8 +66,8 @@ pub(super) async fn list(tenant: Tenant, planning: Planning) -> Result<Reply, Pr
     Ok(Reply::json(&tenant.mount.plans(&plans.await?)))
 }
 
-/// `POST /v1/plans`: chooses a host for each server of a stack and holds its capacity. A stack has one
-/// plan; if it has one already, with the same servers, that is the answer.
+/// `POST /v1/plans`: chooses a host for each server of a stack and reserves the capacity. A stack
+/// has one plan; if it already has one with the same servers, that plan is returned.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
     tenant: Tenant,
@@ -105,7 +104,7 @@ pub(super) async fn show(
     Ok(Reply::json(&tenant.mount.plan(views::current(&current))))
 }
 
-/// Whether there is the plan that the path names.
+/// Responds whether the plan in the path exists.
 pub(super) async fn exists(
     tenant: Tenant,
     planning: Planning,
@@ -115,8 +114,8 @@ pub(super) async fn exists(
     Ok(Reply::no_content())
 }
 
-/// `PUT /v1/plans/{plan}`: adds resources, replaces all of them (action `update`), or moves one server to
-/// another host (action `migrate`). Each has a rule of its own in the policy.
+/// `PUT /v1/plans/{plan}`: adds resources, replaces all of them (action `update`), or moves one
+/// server to another host (action `migrate`). The policy has a rule for each.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     tenant: Tenant,
@@ -138,7 +137,7 @@ pub(super) async fn update(
     Ok(planned(&changed, tenant.mount, terms))
 }
 
-/// Resources beside those of the plan.
+/// Parses resources to be added.
 fn add(body: &Object) -> Result<PlanChange, Problem> {
     schema::check(body, &ADD)?;
     Ok(PlanChange::Add {
@@ -149,7 +148,7 @@ fn add(body: &Object) -> Result<PlanChange, Problem> {
     })
 }
 
-/// The action that the body names.
+/// Parses the action of the body.
 fn act(body: &Object) -> Result<PlanChange, Problem> {
     schema::check(body, &ACT)?;
     let (resources, policy) = (body.get("resources"), asked_policy(body)?);
@@ -173,7 +172,7 @@ fn act(body: &Object) -> Result<PlanChange, Problem> {
     Ok(PlanChange::Migrate { server, excluded, locations: None, with_mates: true })
 }
 
-/// `DELETE /v1/plans/{plan}`: gives up what the plan holds. Instances keep their allocations.
+/// `DELETE /v1/plans/{plan}`: releases the capacity of the plan. Instances keep their allocations.
 pub(super) async fn delete(
     tenant: Tenant,
     query: Query,
@@ -185,7 +184,7 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// The answer with a plan whose hosts have just been chosen.
+/// Returns the response with a plan whose hosts were just chosen.
 fn planned(planned: &Planned, mount: Mount, terms: Terms) -> Reply {
     let status = if terms.dry_run { StatusCode::OK } else { StatusCode::CREATED };
     let reply = Reply::json(&mount.plan(views::planned(planned))).status(status);
@@ -196,7 +195,7 @@ fn planned(planned: &Planned, mount: Mount, terms: Terms) -> Reply {
     })
 }
 
-/// How long planning may take, and whether anything is written.
+/// Returns the solving time, and whether it is a dry run.
 pub(super) fn terms(
     app: &App,
     tenant: &Tenant,
@@ -210,7 +209,7 @@ pub(super) fn terms(
     Ok(Terms { budget, dry_run, alternatives, asker: tenant.asker() })
 }
 
-/// A time as clients write it: `60 sec`, `60`, `60s`, `1 min`.
+/// Parses a duration as clients write it: `60 sec`, `60`, `60s`, `1 min`.
 fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -240,7 +239,7 @@ fn policy(value: &Value) -> Result<(), String> {
     policy::read(value).map(|_| ())
 }
 
-/// The policy that a body asks for, if it does; `spread` is the older word for one of them.
+/// Returns the policy in a body, if it has one; `spread` is the older form of one of them.
 fn asked_policy(body: &Object) -> Result<Option<PlacementPolicy>, Problem> {
     match (body.get("policy"), body.get("spread").and_then(Value::as_bool)) {
         (Some(_), Some(_)) => Err(Problem::bad_request(
@@ -262,7 +261,7 @@ fn anything(_: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A list of texts.
+/// Checks a list of strings.
 pub(super) fn texts(value: &Value) -> Result<(), String> {
     let list = value.as_array().ok_or("not of type array")?;
     let fault = list.iter().find_map(|item| schema::text_fault(item, NAME_MAX));

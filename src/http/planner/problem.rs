@@ -1,6 +1,6 @@
-//! What went wrong, as a client is told: in JSON, but in plain words to strangers.
+//! Errors of the planner's API: JSON, but plain text for unauthenticated callers.
 //!
-//! The names and texts are those of the API this one is, because clients read them.
+//! The names and texts are those of the original API, because clients read them.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -14,30 +14,28 @@ use crate::http::api::status;
 use crate::planner::rejection::Rejection;
 use crate::planning::{Failure, Work};
 
-/// What went wrong with a request of this API. Its code lists the demands that are in the way.
+/// An error of the planner's API. Its code lists the conflicting demands.
 pub(super) type Problem = crate::http::api::problem::Problem<Planner>;
 
-/// Why nothing fits, for programs.
+/// The conflicting demands, in machine-readable form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contradiction {
-    /// The demands that contradict each other.
     detail: Vec<Value>,
-    /// How many hosts each condition of their servers rules out.
+    /// The number of hosts that each condition of their servers rules out.
     hosts: Vec<Value>,
 }
 
 impl Problem {
-    /// 429: the project asks for too much at once; the header `Retry-After` says when to ask again.
+    /// 429: the project has too many requests; `Retry-After` says when to retry.
     pub(super) fn too_many(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, detail)
     }
 
     /// 429: the project sends too many bodies at once.
     pub(super) fn too_many_bodies() -> Self {
-        Self::too_many("Too many bodies of the project arrive at once (--max-requests).")
+        Self::too_many("The project sends too many bodies at once (--max-requests).")
     }
 
-    /// The answer.
     pub(super) fn render(self) -> Response {
         if self.status == StatusCode::UNAUTHORIZED {
             return no_token(self.www_authenticate.as_deref());
@@ -55,7 +53,6 @@ impl Problem {
         response
     }
 
-    /// The body of the answer.
     pub(super) fn body(&self) -> Value {
         let message = message(self.status);
         let explanation = if self.detail.is_empty() { message } else { self.detail.as_str() };
@@ -73,7 +70,7 @@ impl Problem {
     }
 }
 
-/// The answer to who has no token that will do.
+/// Response to a missing or invalid token.
 fn no_token(www_authenticate: Option<&str>) -> Response {
     let mut response = (StatusCode::UNAUTHORIZED, "Authentication required").into_response();
     let plain = HeaderValue::from_static("text/plain; charset=UTF-8");
@@ -84,7 +81,7 @@ fn no_token(www_authenticate: Option<&str>) -> Response {
     response
 }
 
-/// What a status always says.
+/// Returns the constant message of a status.
 fn message(status: StatusCode) -> &'static str {
     match status {
         StatusCode::METHOD_NOT_ALLOWED => status::explanation(StatusCode::BAD_REQUEST),
@@ -92,7 +89,7 @@ fn message(status: StatusCode) -> &'static str {
     }
 }
 
-/// What the framework of the first implementation calls a status.
+/// Returns the name of a status in the framework of the first implementation.
 fn class(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND => "HTTPNotFound",
@@ -115,7 +112,7 @@ impl From<Unavailable> for Problem {
 }
 
 impl From<Failure> for Problem {
-    /// What a client is told of a plan that was not made.
+    /// Converts a planning failure.
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Rejected(why) => rejected(&why),
@@ -138,8 +135,8 @@ impl From<Failure> for Problem {
                 Self::conflict(format!("Ostro error: {}", why.sentence)).code(code)
             }
             Failure::OutOfTime => Self::unavailable(failure.to_string()).detail(
-                "Ostro error: no places were found within the time there was, and it is not known \
-                 whether there are any; allow more with `timeout`",
+                "Ostro error: no solution was found within the time limit, and it is unknown \
+                 whether there is one; set a longer `timeout`",
             ),
             Failure::NoTurn(work, why) => {
                 let what = match work {
@@ -147,10 +144,10 @@ impl From<Failure> for Problem {
                     Work::Solving => "plan",
                 };
                 let explanation =
-                    format!("Ostro error: the {what} did not come to its turn: {why}; try again");
+                    format!("Ostro error: the {what} did not get a turn: {why}; try again");
                 Self::unavailable(why).detail(explanation)
             }
-            // No conflict: nothing says that the plan cannot be made.
+            // Not a conflict: the plan may be possible.
             Failure::Overtaken(_) => {
                 let explanation = format!("Ostro error: {failure}; try again");
                 Self::unavailable(failure.to_string()).detail(explanation)

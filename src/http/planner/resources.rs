@@ -1,4 +1,4 @@
-//! Servers that are not where they should be.
+//! Servers that violate rules or are not on their planned hosts.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use crate::http::api::reply::Reply;
 use crate::planner::report::Severity;
 use crate::planning::{Planning, run};
 
-/// `GET /v1/resources`: the servers that break rules or are elsewhere than was planned.
+/// `GET /v1/resources`: the servers that violate rules or are not on their planned hosts.
 pub(super) async fn list(
     tenant: Tenant,
     query: Query,

@@ -1,6 +1,6 @@
-//! The whole API as one table: path, methods, the rules they are under, handlers.
+//! The whole API as one table: path, methods, rules, handlers.
 //!
-//! `Allow` lists the methods of a path as they stand here.
+//! `Allow` lists the methods of a path in table order.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::model::Bug;
 
 type Route = routes::Route<Planner>;
 
-/// What is answered without a token.
+/// The route that needs no token.
 pub(super) fn root() -> Route {
     route("/", [get(.., None, versions::root)])
 }
@@ -97,26 +97,26 @@ pub(super) fn table() -> Vec<Route> {
     ]
 }
 
-/// A path with its rows. `OPTIONS` lists its methods.
+/// Creates a route of a path and its rows. `OPTIONS` lists its methods.
 fn route<const N: usize>(path: &'static str, rows: [Row<Planner>; N]) -> Route {
     item(path, rows, async || Ok::<_, Problem>(Reply::no_content()))
 }
 
-/// A path of an item with its rows. `OPTIONS` lists its methods if the item exists.
+/// Creates a route of a path with an item. `OPTIONS` lists its methods if the item exists.
 fn item<H, T, const N: usize>(path: &'static str, rows: [Row<Planner>; N], exists: H) -> Route
 where
     H: Handler<T, Arc<App>, Future = Answer> + Sync,
     T: 'static,
 {
     let mut rows = Vec::from(rows);
-    // Who may use any of the methods may ask which there are.
+    // A caller that may use any of the methods may list them.
     let rules = rows.iter().flat_map(|row| row.rules.iter().copied()).collect();
     let options = listing(&allowed(&rows), boxed(exists));
     rows.push(Row::new(Method::OPTIONS, OneVersion, rules, options));
     Route { path, rows }
 }
 
-/// The same handler with the header `Allow` where it has no objection.
+/// Adds the header `Allow` to successful responses of a handler.
 fn listing(allow: &str, handler: BoxedHandler) -> BoxedHandler {
     let allow = HeaderValue::try_from(allow)
         .unwrap_or_else(|error| Bug::raise(format!("{allow:?} as a header: {error}")));

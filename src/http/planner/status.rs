@@ -1,4 +1,4 @@
-//! What state all is in: `ostro` is what plans, `placement` what the plans are made in.
+//! Status of the subsystems: `ostro` is the planner, `placement` the cloud it plans for.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) async fn show(State(app): State<Arc<App>>, tenant: Tenant) -> Result<
     status(&app, &tenant).await.map(|status| Reply::json(&status))
 }
 
-/// Of plans and placements, those are counted that the caller sees.
+/// Counts the plans and placements that are visible to the caller.
 async fn status(app: &App, tenant: &Tenant) -> Result<Value, Problem> {
     let kept = app.store.planner_counts(tenant.only_project()).await;
     let kept = kept.map_err(|error| down("ostro", &error))?;

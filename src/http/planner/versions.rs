@@ -1,4 +1,4 @@
-//! Which versions there are, and what the one there is consists of.
+//! The version document, and the endpoints of the version.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::problem::Problem;
 use crate::http::api::reply::Reply;
 use crate::http::layers::external_url::ExternalUrl;
 
-/// What the version has, as it is linked.
+/// The endpoints of the version.
 const ENDPOINTS: [&str; 5] = ["groups", "placements", "plans", "resources", "status"];
 
 /// `GET /`

@@ -1,4 +1,4 @@
-//! Plans and placements as clients see them.
+//! Views of plans and placements.
 
 use std::fmt::Write;
 
@@ -13,16 +13,17 @@ use crate::planning::{ListedPlan, Planned};
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 use crate::solver::{Cost, Counts};
 
-/// The longest list of ignored resources, in bytes: it is a header, and proxies limit those.
+/// Maximum length of the list of ignored resources, in bytes: it is sent in a header, which proxies
+/// limit.
 const IGNORED_MAX: usize = 4096;
-/// Bytes kept free for the number of resources that do not fit into the list.
+/// Bytes reserved for the number of resources that do not fit into the list.
 const REST_MAX: usize = 32;
-/// The most counts of servers that are shown: they are in a header, too.
+/// Maximum number of entries in the counts of servers: they are in a header, too.
 const COUNTS_MAX: usize = 32;
-/// How much of a type the list repeats, in characters.
+/// Maximum length of a type in the list, in characters.
 const KIND_MAX: usize = 100;
 
-/// A plan: names and hosts by the ids of the orchestrator.
+/// Renders a plan: names and hosts by the ids of the orchestrator.
 fn plan<'p>(
     plan: &PlanHead,
     placements: impl Iterator<Item = (&'p str, &'p str, Option<&'p str>)>,
@@ -38,7 +39,7 @@ fn plan<'p>(
     })
 }
 
-/// A stored plan.
+/// Renders a stored plan.
 pub(super) fn current(it: &CurrentPlan) -> Value {
     let hosts: Vec<Option<String>> = it.placements.iter().map(|row| it.location(row)).collect();
     let placements = it
@@ -49,7 +50,7 @@ pub(super) fn current(it: &CurrentPlan) -> Value {
     plan(&it.plan.head(), placements)
 }
 
-/// A plan whose hosts have just been chosen.
+/// Renders a plan whose hosts were just chosen.
 pub(super) fn planned(it: &Planned) -> Value {
     let servers = it.draft.servers.iter().zip(&it.hosts).map(|(server, host)| {
         (server.entry.id.as_str(), server.entry.name.as_str(), host.as_deref())
@@ -65,7 +66,7 @@ pub(super) fn planned(it: &Planned) -> Value {
     view
 }
 
-/// Another placement of a plan.
+/// Renders an alternative placement of a plan.
 fn alternative(it: &Planned, other: &Alternative) -> Value {
     let servers = it.draft.servers.iter().zip(&other.hosts).map(|(server, host)| {
         let view = json!({"name": server.entry.name, "location": host});
@@ -80,7 +81,7 @@ fn alternative(it: &Planned, other: &Alternative) -> Value {
     })
 }
 
-/// A plan in a list.
+/// Renders a plan in a list.
 pub(super) fn listed(it: &ListedPlan) -> Value {
     let placements = it.placements.iter();
     let placements = placements
@@ -88,7 +89,7 @@ pub(super) fn listed(it: &ListedPlan) -> Value {
     plan(&it.plan, placements)
 }
 
-/// Where a consumer in no plan may move; `id` is what the caller named.
+/// Renders the recommended host of a consumer without a plan; `id` is the client's id of it.
 pub(super) fn unplanned(host: Option<&str>, id: &str) -> Value {
     json!({
         "id": null,
@@ -101,7 +102,6 @@ pub(super) fn unplanned(host: Option<&str>, id: &str) -> Value {
     })
 }
 
-/// A placement.
 pub(super) fn placement(row: &Placement, location: Option<&str>) -> Value {
     let mut view = json!({
         "id": row.id,
@@ -117,7 +117,6 @@ pub(super) fn placement(row: &Placement, location: Option<&str>) -> Value {
     view
 }
 
-/// A group.
 pub(super) fn group(group: &StoredGroup) -> Value {
     let mut view = json!({
         "description": group.description,
@@ -132,7 +131,7 @@ pub(super) fn group(group: &StoredGroup) -> Value {
     view
 }
 
-/// A demand that is part of what is in the way.
+/// Renders one of the conflicting demands.
 pub(super) fn demand(demand: &Demand) -> Value {
     json!({
         "constraint": demand.constraint,
@@ -148,7 +147,7 @@ pub(super) fn demand(demand: &Demand) -> Value {
     })
 }
 
-/// How many hosts each condition of equal servers rules out.
+/// Renders the number of hosts that each condition of equal servers rules out.
 pub(super) fn host_counts(counts: &HostCounts) -> Value {
     let funnel = &counts.funnel;
     let closest = |most: &Closest| {
@@ -196,7 +195,7 @@ pub(super) fn host_counts(counts: &HostCounts) -> Value {
     })
 }
 
-/// How good a plan is: a JSON object in one line.
+/// Renders the quality of a plan: a JSON object on one line.
 pub(super) fn quality(it: &Planned) -> Option<String> {
     let answer = it.answer.as_ref()?;
     let policy = it.draft.stack.policy;
@@ -210,7 +209,7 @@ pub(super) fn quality(it: &Planned) -> Option<String> {
     Some(quality.to_string())
 }
 
-/// The components of a cost that a policy counts, in the order in which they are compared.
+/// Returns the cost components of a policy, in the order in which they are compared.
 fn cost(cost: &Cost, policy: PlacementPolicy) -> Value {
     let level = policy.level.name();
     let mut view = Map::from_iter([("moved".to_owned(), json!(cost.moved))]);
@@ -242,14 +241,14 @@ fn cost(cost: &Cost, policy: PlacementPolicy) -> Value {
     Value::Object(view)
 }
 
-/// How many units have how many servers: lists of the two, those with most servers first.
+/// Renders pairs of a number of units and their number of servers, most servers first.
 fn counts(counts: &Counts) -> Value {
     let pairs = counts.by_count().iter().take(COUNTS_MAX);
     pairs.map(|(servers, units)| json!([servers, units])).collect()
 }
 
-/// The resources that a plan is made without: a JSON array in one line of ASCII. If they are too many, its
-/// last item is the number of the others.
+/// Renders the resources that the plan ignores: a JSON array on one line of ASCII. If there are too
+/// many, the last item is the number of the others.
 pub(super) fn ignored(it: &Planned) -> Option<String> {
     let all = &it.draft.ignored;
     if all.is_empty() {
@@ -273,7 +272,7 @@ pub(super) fn ignored(it: &Planned) -> Option<String> {
     Some(format!("[{}]", items.join(",")))
 }
 
-/// JSON in which all characters that a header cannot have are escaped.
+/// Escapes all characters of JSON that a header cannot have.
 fn ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     let mut units = [0; 2];
@@ -283,7 +282,7 @@ fn ascii(json: &str) -> String {
             continue;
         }
         for unit in c.encode_utf16(&mut units) {
-            // Writing into a text cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "\\u{unit:04x}");
         }
     }

@@ -1,10 +1,11 @@
-//! Requests that were refused or found nothing: queries for candidates without one, and writes that were refused for
-//! what is stored. They are kept for a while, in memory, for those who want to know later why (`/-/v1/refused`).
+//! Keeps requests that were refused or found nothing: candidate queries without a result, and
+//! writes that conflict with the stored state. They stay in memory for a while, for
+//! `/-/v1/refused`.
 //!
-//! What conditions of a query left is counted beside the threads that answer requests, one query after the
-//! other. A query is not counted if others wait already, and the counting rests for four times as long as it
-//! worked: however many queries find nothing, that takes at most a fifth of a processor. Writes need no
-//! counting: the transaction that refuses one knows its faults.
+//! The conditions of a query are counted on a blocking thread, one query after the other. A query
+//! is not counted if too many wait, and after each counting the thread pauses for four times as
+//! long as it took, so this takes at most a fifth of a processor. Writes need no counting: the
+//! transaction that refuses one returns its faults.
 
 mod ring;
 
@@ -25,33 +26,33 @@ use crate::search::explain::explain;
 use crate::search::{Request, budget};
 use crate::world::World;
 
-/// The longest query, path or body of a request that is kept, in bytes.
+/// Maximum length of a query, path or body that is kept, in bytes.
 const TEXT_MAX: usize = 64 * 1024;
-/// The longest sentence of an error, in bytes.
+/// Maximum length of an error, in bytes.
 const ERROR_MAX: usize = 4096;
-/// The longest id of a project or a user, in bytes.
+/// Maximum length of a project or user id, in bytes.
 const ID_MAX: usize = 255;
-/// The largest counts or faults of a request, in bytes.
+/// Maximum size of the counts or faults of a request, in bytes.
 const FACTS_MAX: usize = 256 * 1024;
-/// About what an entry takes besides its texts, in bytes.
+/// Approximate size of an entry without its texts, in bytes.
 const ENTRY: usize = 512;
-/// Queries that wait to be counted. Each keeps a world in memory.
+/// Maximum number of queries waiting to be counted. Each keeps a world in memory.
 const WAITING_MAX: usize = 8;
-/// The maximum work to count one query, in numbers read: about 100 ms.
+/// Maximum work to count one query, in numbers read: about 100 ms.
 const WORK_MAX: usize = 20_000_000;
-/// How many hosts are named that lack one thing only.
+/// Maximum number of near misses in an explanation.
 const NEAR_MISSES: usize = 10;
-/// How much longer than the counting its rest is.
+/// Pause after a counting, in multiples of its time.
 const REST: u32 = 4;
 
-/// How much is kept.
+/// Limits of what is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefusedSettings {
-    /// Requests; 0: none.
+    /// Maximum number of requests; 0: none.
     pub requests: usize,
-    /// Their size, in bytes; 0: none.
+    /// Maximum size in bytes; 0: none.
     pub bytes: usize,
-    /// For how long; 0: none.
+    /// Maximum age; 0: none.
     pub age: Duration,
 }
 
@@ -61,29 +62,25 @@ impl Default for RefusedSettings {
     }
 }
 
-/// What a request was.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Kind {
     /// A query for allocation candidates.
     Candidates,
-    /// A claim: allocations of one or several consumers, also their end.
+    /// A claim: allocations of one or several consumers, or their removal.
     Claim,
     /// A request to the reshaper.
     Reshape,
     /// A provider is created, renamed, moved or deleted.
     Provider,
-    /// Inventories of a provider.
     Inventories,
     /// Traits of a provider, or a trait.
     Traits,
-    /// Aggregates of a provider.
     Aggregates,
-    /// A resource class.
     Classes,
 }
 
 impl Kind {
-    /// All kinds.
     pub(in crate::http) const ALL: [Self; 8] = [
         Self::Candidates,
         Self::Claim,
@@ -95,7 +92,7 @@ impl Kind {
         Self::Classes,
     ];
 
-    /// The kind of the writes at a route of the Placement API; `None` if nothing is written there.
+    /// Returns the kind of the writes at a route of the Placement API; `None` if it has none.
     pub(in crate::http) fn of_write(route: &str) -> Option<Self> {
         Some(match route {
             "/allocations" | "/allocations/{consumer}" => Self::Claim,
@@ -110,7 +107,6 @@ impl Kind {
         })
     }
 
-    /// Its name.
     pub(in crate::http) fn name(self) -> &'static str {
         match self {
             Self::Candidates => "candidates",
@@ -125,49 +121,42 @@ impl Kind {
     }
 }
 
-/// A request that was refused or found nothing. Of its headers, only the ids and the microversion are kept.
+/// A request that was refused or found nothing. Of its headers, only the ids and the microversion
+/// are kept.
 #[derive(Debug)]
 pub(in crate::http) struct Refused {
-    /// Its id.
     pub(in crate::http) request_id: String,
-    /// The id of the request on whose behalf the client has asked.
+    /// The id of the client's own request.
     pub(in crate::http) global_request_id: Option<String>,
-    /// When it was answered, in seconds since the Unix epoch.
+    /// Time of the response, in seconds since the Unix epoch.
     pub(in crate::http) at: i64,
-    /// What it was.
     pub(in crate::http) kind: Kind,
-    /// Its method.
     pub(in crate::http) method: Method,
-    /// Its path, with the query.
+    /// The path, with the query.
     pub(in crate::http) path: String,
-    /// Its microversion.
     pub(in crate::http) microversion: String,
-    /// The project of the caller.
     pub(in crate::http) project: Option<String>,
-    /// The user who called.
     pub(in crate::http) user: Option<String>,
-    /// The status of its answer.
     pub(in crate::http) status: u16,
-    /// What the answer said, if it was an error.
+    /// The detail of the response, if it was an error.
     pub(in crate::http) error: Option<String>,
-    /// Its body, if that is not too large.
+    /// The body, unless it is too large.
     pub(in crate::http) body: Option<String>,
     /// The size of the body, in bytes.
     pub(in crate::http) body_bytes: usize,
     facts: OnceLock<Facts>,
 }
 
-/// What is known about the reasons: the counts of a query, or the faults of a claim.
+/// The reasons: the counts of a query, or the faults of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Facts {
-    /// As JSON.
     Known(String),
-    /// They are not known, for this reason.
+    /// Not available, for this reason.
     LeftOut(&'static str),
 }
 
 impl Facts {
-    /// These facts, unless they are too large.
+    /// Serializes facts, unless they are too large.
     pub(in crate::http) fn of(facts: &impl serde::Serialize) -> Self {
         let text = String::from_utf8(json::written(facts)).ok();
         match text.filter(|text| text.len() <= FACTS_MAX) {
@@ -184,32 +173,24 @@ impl Facts {
     }
 }
 
-/// What is known of a request besides its facts.
+/// A request without its facts.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Seen<'r> {
-    /// Its id.
     pub(in crate::http) request_id: &'r str,
-    /// The id of the request on whose behalf the client has asked.
+    /// The id of the client's own request.
     pub(in crate::http) global_request_id: Option<&'r str>,
-    /// When it was answered, in seconds since the Unix epoch.
+    /// Time of the response, in seconds since the Unix epoch.
     pub(in crate::http) at: i64,
-    /// What it was.
     pub(in crate::http) kind: Kind,
-    /// Its method.
     pub(in crate::http) method: &'r Method,
-    /// Its path, with the query.
+    /// The path, with the query.
     pub(in crate::http) path: &'r str,
-    /// Its microversion.
     pub(in crate::http) microversion: String,
-    /// The project of the caller.
     pub(in crate::http) project: Option<&'r str>,
-    /// The user who called.
     pub(in crate::http) user: Option<&'r str>,
-    /// The status of its answer.
     pub(in crate::http) status: u16,
-    /// What the answer said, if it was an error.
+    /// The detail of the response, if it was an error.
     pub(in crate::http) error: Option<&'r str>,
-    /// Its body.
     pub(in crate::http) body: &'r [u8],
 }
 
@@ -235,7 +216,6 @@ impl Refused {
         }
     }
 
-    /// What is known about the reasons.
     pub(in crate::http) fn facts(&self) -> Facts {
         self.facts.get().map_or(Facts::LeftOut("pending"), Clone::clone)
     }
@@ -254,64 +234,61 @@ impl Refused {
     }
 }
 
-/// The beginning of a text.
+/// Truncates a text to at most `most` bytes.
 fn cut(text: &str, most: usize) -> String {
     let end = text.floor_char_boundary(most);
     text.get(..end).map_or_else(String::new, str::to_owned)
 }
 
-/// The requests that are kept. Clones share them.
+/// The kept requests. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(in crate::http) struct RefusedRequests(Option<Arc<Shared>>);
 
 #[derive(Debug)]
 struct Shared {
     settings: RefusedSettings,
-    /// When the process began to keep them, in seconds since the Unix epoch.
+    /// Start of this process, in seconds since the Unix epoch.
     since: i64,
     ring: Mutex<Ring<Arc<Refused>>>,
     counting: Mutex<Counting>,
 }
 
-/// Queries that wait to be counted.
+/// Queries waiting to be counted.
 #[derive(Debug, Default)]
 struct Counting {
     waiting: VecDeque<Uncounted>,
     is_running: bool,
-    /// How many were not counted because others waited.
+    /// Number of queries that were not counted because too many waited.
     left_out: u64,
 }
 
-/// A query that is to be counted.
+/// A query to be counted.
 #[derive(Debug)]
 struct Uncounted {
     number: u64,
     refused: Arc<Refused>,
     world: Arc<World>,
     request: Request,
-    /// The span of the request that found nothing.
+    /// The span of the request.
     span: Span,
 }
 
-/// What is kept, in numbers.
+/// Statistics of what is kept.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Status {
-    /// How much may be kept.
     pub(in crate::http) settings: RefusedSettings,
-    /// Since when, in seconds since the Unix epoch.
+    /// Start of this process, in seconds since the Unix epoch.
     pub(in crate::http) since: i64,
-    /// Requests.
     pub(in crate::http) requests: usize,
-    /// Their size, in bytes.
     pub(in crate::http) bytes: usize,
-    /// How many are not kept any more.
+    /// Numbers of requests that were dropped.
     pub(in crate::http) gone: Gone,
-    /// How many queries were not counted because others waited.
+    /// Number of queries that were not counted because too many waited.
     pub(in crate::http) not_counted: u64,
 }
 
 impl RefusedRequests {
-    /// None are kept yet; never any if that is turned off. Times are in seconds since the Unix epoch.
+    /// Creates an empty list, or a disabled one. `now` is in seconds since the Unix epoch.
     pub(in crate::http) fn new(settings: RefusedSettings, now: i64) -> Self {
         let RefusedSettings { requests: entries, bytes, age } = settings;
         let age = i64::try_from(age.as_secs()).map_or(i64::MAX, |age| age);
@@ -323,12 +300,12 @@ impl RefusedRequests {
         Self(Some(Arc::new(Shared { settings, since: now, ring, counting })))
     }
 
-    /// Whether requests are kept.
+    /// Returns whether requests are kept.
     pub(in crate::http) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Keeps a request whose facts are known, or will never be.
+    /// Keeps a request whose facts are known or omitted.
     pub(in crate::http) fn keep(&self, seen: &Seen<'_>, facts: Facts) {
         let Some(shared) = &self.0 else { return };
         let refused = Refused::of(seen);
@@ -336,7 +313,7 @@ impl RefusedRequests {
         shared.push(refused);
     }
 
-    /// Keeps a query for candidates that found none in this world, and has it counted.
+    /// Keeps a query that found no candidates in this world, and queues it to be counted.
     pub(in crate::http) fn keep_query(&self, seen: &Seen<'_>, world: Arc<World>, request: Request) {
         let Some(shared) = &self.0 else { return };
         let (number, refused) = shared.push(Refused::of(seen));
@@ -347,8 +324,8 @@ impl RefusedRequests {
         }
     }
 
-    /// The last requests with an id, their own or that of the request on whose behalf they were sent, the
-    /// newest first; and how many have it.
+    /// Returns the latest requests with an id, their own or that of the client's request, newest
+    /// first; and the number of all with this id.
     pub(in crate::http) fn with_id(
         &self,
         id: &str,
@@ -361,7 +338,8 @@ impl RefusedRequests {
         (ring.with_id(id).take(most).collect(), ring.count_with_id(id))
     }
 
-    /// Up to so many requests before a number, the newest first, and the number to go on with.
+    /// Returns up to `count` requests before a number, newest first, and the number to continue
+    /// with.
     pub(in crate::http) fn before(
         &self,
         number: u64,
@@ -371,7 +349,7 @@ impl RefusedRequests {
         shared.ring().before(number, count)
     }
 
-    /// What is kept; `None` if that is turned off.
+    /// Returns the statistics; `None` if disabled.
     pub(in crate::http) fn status(&self, now: i64) -> Option<Status> {
         let shared = self.0.as_ref()?;
         let not_counted = shared.counting().left_out;
@@ -400,7 +378,7 @@ impl Shared {
         (number, refused)
     }
 
-    /// Has a query counted. Gives it back if too many wait.
+    /// Queues a query. Returns it if too many wait.
     fn enqueue(self: &Arc<Self>, uncounted: Uncounted) -> Option<Uncounted> {
         let mut counting = self.counting();
         if counting.waiting.len() >= WAITING_MAX {
@@ -415,7 +393,7 @@ impl Shared {
         None
     }
 
-    /// The next query to be counted. If there is none, the counting ends.
+    /// Returns the next query. When the queue is empty, counting stops.
     fn next(&self) -> Option<Uncounted> {
         let mut counting = self.counting();
         let next = counting.waiting.pop_front();
@@ -430,7 +408,7 @@ async fn count_all(shared: Arc<Shared>) {
         let began = Instant::now();
         let Uncounted { number, refused, world, request, span } = uncounted;
         let counting = span.in_scope(|| spans::spawn_blocking(move || counts(&world, &request)));
-        // A panic has been logged and counted where it happened.
+        // A panic was logged and counted where it happened.
         let Ok(facts) = counting.await.or(Ok::<_, Infallible>(Facts::LeftOut("failed")));
         let bytes = facts.bytes();
         refused.facts.get_or_init(|| facts);
@@ -439,11 +417,11 @@ async fn count_all(shared: Arc<Shared>) {
     }
 }
 
-/// What each condition of a request leaves.
+/// Counts the hosts that each condition of a request leaves.
 fn counts(world: &World, request: &Request) -> Facts {
     match explain(world, request, NEAR_MISSES, budget(WORK_MAX)) {
         Ok(explanation) => Facts::of(&explained(&explanation)),
-        // It has too many conditions, or the name of a class went.
+        // Too many conditions, or the name of a class has been deleted.
         Err(_) => Facts::LeftOut("failed"),
     }
 }

@@ -1,29 +1,26 @@
-//! A ring of what happened last: bounded in entries, in bytes and in age. The oldest entries give way.
+//! A ring of the latest entries, bounded in number, bytes and age. The oldest are dropped first.
 //!
-//! An entry is found by each of its ids, of which several entries may have the same. Entries are numbered, so
-//! that all of them can be looked through a few at a time, while others come and go.
+//! An entry is found by any of its ids; several entries may share an id. Entries are numbered, so
+//! that they can be read a few at a time while others are added and dropped.
 
 use std::collections::{BTreeSet, VecDeque};
 
-/// What a ring may have.
+/// Limits of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bounds {
-    /// Entries.
+    /// Maximum number of entries.
     pub(super) entries: usize,
-    /// Bytes of all entries, as told by those who add them.
+    /// Maximum size of all entries, in bytes as given by the callers.
     pub(super) bytes: usize,
-    /// The age of an entry, in seconds.
+    /// Maximum age of an entry, in seconds.
     pub(super) age: i64,
 }
 
-/// How many entries have given way, by what bound.
+/// Numbers of dropped entries, by the limit that dropped them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::http) struct Gone {
-    /// They were too old.
     pub(in crate::http) age: u64,
-    /// There were too many.
     pub(in crate::http) entries: u64,
-    /// They were too large together.
     pub(in crate::http) bytes: u64,
 }
 
@@ -32,7 +29,7 @@ pub(in crate::http) struct Gone {
 pub(super) struct Ring<T> {
     bounds: Bounds,
     entries: VecDeque<Entry<T>>,
-    /// The number of the first entry that is still there.
+    /// The number of the oldest entry.
     first: u64,
     bytes: usize,
     ids: BTreeSet<(String, u64)>,
@@ -48,13 +45,13 @@ struct Entry<T> {
 }
 
 impl<T: Clone> Ring<T> {
-    /// An empty ring.
     pub(super) fn new(bounds: Bounds) -> Self {
         let (entries, ids) = (VecDeque::new(), BTreeSet::new());
         Self { bounds, entries, first: 0, bytes: 0, ids, gone: Gone::default() }
     }
 
-    /// Adds an entry, and returns its number. An entry that is larger than the whole ring is gone at once.
+    /// Adds an entry, and returns its number. An entry larger than the whole ring is dropped at
+    /// once.
     pub(super) fn push(&mut self, at: i64, ids: Vec<String>, bytes: usize, item: T) -> u64 {
         self.expire(at);
         let number = self.first + self.entries.len() as u64;
@@ -65,7 +62,7 @@ impl<T: Clone> Ring<T> {
         number
     }
 
-    /// Notes that an entry has become larger, if it is still there.
+    /// Adds to the size of an entry, if it is still there.
     pub(super) fn grow(&mut self, number: u64, bytes: usize) {
         let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
         if let Some(entry) = place.and_then(|place| self.entries.get_mut(place)) {
@@ -75,7 +72,7 @@ impl<T: Clone> Ring<T> {
         }
     }
 
-    /// Drops entries that are too old now.
+    /// Drops entries that are too old.
     pub(super) fn expire(&mut self, now: i64) {
         let begin = now.saturating_sub(self.bounds.age);
         while self.entries.front().is_some_and(|oldest| oldest.at < begin) {
@@ -84,20 +81,20 @@ impl<T: Clone> Ring<T> {
         }
     }
 
-    /// The entries with an id, the newest first.
+    /// Returns the entries with an id, newest first.
     pub(super) fn with_id(&self, id: &str) -> impl Iterator<Item = T> {
         let range = (id.to_owned(), 0)..=(id.to_owned(), u64::MAX);
         let numbers = self.ids.range(range).rev().map(|(_, number)| *number);
         numbers.filter_map(|number| self.get(number)).cloned()
     }
 
-    /// How many entries have an id.
+    /// Returns the number of entries with an id.
     pub(super) fn count_with_id(&self, id: &str) -> usize {
         self.ids.range((id.to_owned(), 0)..=(id.to_owned(), u64::MAX)).count()
     }
 
-    /// Up to so many entries before a number, the newest first, and the number before which the next ones
-    /// are; `None` if there are none.
+    /// Returns up to `count` entries before a number, newest first, and the number to continue
+    /// with; `None` at the end.
     pub(super) fn before(&self, number: u64, count: usize) -> (Vec<T>, Option<u64>) {
         let end = number.saturating_sub(self.first).min(self.entries.len() as u64);
         let end = usize::try_from(end).map_or(self.entries.len(), |end| end);
@@ -107,17 +104,14 @@ impl<T: Clone> Ring<T> {
         (found.collect(), next)
     }
 
-    /// How many entries there are.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// How large they are together.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many have given way.
     pub(super) fn gone(&self) -> Gone {
         self.gone
     }
@@ -205,7 +199,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched through.
+        /// Compares the ring with a list that is searched linearly.
         #[test]
         fn a_ring_is_the_end_of_a_list(
             pushes in prop::collection::vec((0..20_i64, 0..4_u8, 1..40_usize), 0..60),

@@ -1,4 +1,4 @@
-//! Who asks: callers as they say themselves, or as Keystone says.
+//! Authentication of callers: by Keystone, or not at all.
 
 mod noauth;
 mod token;
@@ -13,44 +13,44 @@ use crate::auth::keystone::Unavailable;
 pub use crate::auth::policy::Caller;
 use crate::observe::spans::span;
 
-/// The header in which callers who are believed say their roles.
+/// Header of the caller's roles without authentication.
 const ROLES: &str = "x-roles";
-/// The role of who plans in a project.
+/// The role that planning in a project requires.
 const MEMBER: &str = "member";
 
-/// How callers are known.
+/// Authentication method.
 #[derive(Clone, Debug, Default)]
 pub enum Identity {
-    /// They are believed: `X-Auth-Token: USER[:PROJECT]`. For tests and closed networks.
+    /// None: `X-Auth-Token: USER[:PROJECT]` is taken at face value. For tests and closed networks.
     #[default]
     NoAuth,
-    /// Keystone says whose their tokens are.
+    /// Tokens are validated by Keystone.
     Keystone(Arc<ByToken>),
 }
 
-/// Why it is not known who asks.
+/// Authentication failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityError {
-    /// There is no token, or none that is valid.
+    /// The token is missing or invalid.
     NoValidToken,
-    /// The same; `WWW-Authenticate` is to say this.
+    /// The same, with the value of `WWW-Authenticate`.
     Challenged(String),
-    /// Nobody can say at present; the words are for the log.
+    /// Tokens cannot be validated at present; the text is for the log.
     Unavailable(String),
 }
 
 impl Identity {
-    /// Who sent a request for a path, which is as the routes have it. Nothing that a client says
-    /// of itself counts where tokens do.
+    /// Returns the caller of a request. `path` is the path as the routes see it. With Keystone,
+    /// headers that name a user or roles are ignored.
     ///
     /// # Errors
-    /// Nobody is known to have sent it.
+    /// The caller cannot be authenticated.
     pub async fn caller(&self, request: &Parts, path: &str) -> Result<Arc<Caller>, IdentityError> {
         match self {
             Self::NoAuth => {
                 noauth::believed(&request.headers).map(Arc::new).ok_or(IdentityError::NoValidToken)
             }
-            // Boxed, so that requests which ask nobody do not carry the room for it.
+            // Boxed, so that the future of other requests stays small.
             Self::Keystone(known) => {
                 let caller = known.caller(request, path);
                 Box::pin(caller.instrument(span!("authenticate"))).await
@@ -58,8 +58,8 @@ impl Identity {
         }
     }
 
-    /// The caller as the planner takes it: where callers are believed, one who says nothing of roles
-    /// is a member of the project. Tokens say it themselves.
+    /// Returns the caller for the planner: without authentication, a caller that names no roles is
+    /// a member of its project.
     pub fn planning(&self, caller: Arc<Caller>, request: &Parts) -> Arc<Caller> {
         let is_silent = caller.roles.is_empty() && !request.headers.contains_key(ROLES);
         if matches!(self, Self::NoAuth) && is_silent {
@@ -68,10 +68,10 @@ impl Identity {
         caller
     }
 
-    /// Whether there is a project with this id. Where callers are believed, so are projects.
+    /// Returns whether a project exists. Without authentication, every project does.
     ///
     /// # Errors
-    /// Nobody can say at present.
+    /// Keystone is not available.
     pub async fn knows_project(&self, id: &str) -> Result<bool, Unavailable> {
         match self {
             Self::NoAuth => Ok(true),

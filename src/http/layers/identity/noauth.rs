@@ -1,10 +1,10 @@
-//! Callers who are believed, for tests and closed networks.
+//! Callers without authentication, for tests and closed networks.
 
 use axum::http::HeaderMap;
 
 use crate::auth::policy::Caller;
 
-/// Whom the headers name: `X-Auth-Token: USER[:PROJECT]`, and what else they claim.
+/// Returns the caller that the headers name: `X-Auth-Token: USER[:PROJECT]`, roles and scope.
 pub(super) fn believed(headers: &HeaderMap) -> Option<Caller> {
     let token = header(headers, "x-auth-token")?;
     let (user, project) = token.split_once(':').unwrap_or((&token, ""));

@@ -1,5 +1,4 @@
-//! Callers whom Keystone knows by their tokens, with the meaning of keystonemiddleware's
-//! `auth_token`.
+//! Authentication by Keystone tokens, with the semantics of keystonemiddleware's `auth_token`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,10 +11,10 @@ use crate::auth::keystone::{AuthOptions, Keystone, Token, Unavailable};
 use crate::http::api::path;
 use crate::http::layers::proxy::Remote;
 
-/// The longest token that is looked at, in bytes. Keystone's have a few hundred.
+/// Maximum length of a token, in bytes. Keystone's have a few hundred.
 const TOKEN_BYTES_MAX: usize = 8192;
 
-/// How callers are known by their tokens.
+/// Authentication by Keystone tokens.
 #[derive(Debug)]
 pub struct ByToken {
     keystone: Arc<Keystone>,
@@ -24,17 +23,17 @@ pub struct ByToken {
 }
 
 impl ByToken {
-    /// By what a Keystone says.
+    /// Creates the authentication of a Keystone service.
     pub fn new(keystone: Arc<Keystone>, options: AuthOptions) -> Self {
         let uri = options.www_authenticate_uri.as_deref().unwrap_or(keystone.auth_url());
         let www_authenticate = format!("Keystone uri=\"{uri}\"");
         Self { keystone, options, www_authenticate }
     }
 
-    /// Who sent a request for a path, which is as the routes have it.
+    /// Returns the caller of a request. `path` is the path as the routes see it.
     ///
     /// # Errors
-    /// Nobody is known to have sent it.
+    /// The caller cannot be authenticated.
     pub(super) async fn caller(
         &self,
         request: &Parts,
@@ -48,7 +47,7 @@ impl ByToken {
         };
         let token = given(headers, "x-auth-token").or_else(|| given(headers, "x-storage-token"));
         let token = token.ok_or_else(|| self.challenged())?;
-        // A service finishes what was begun while the user's token was still valid.
+        // A service may finish what it started while the user's token was still valid.
         let allow_expired = service.as_ref().is_some_and(|service| service.trusted);
         let token = self.valid(token, allow_expired, from).await?;
         if service.is_none() && !self.may_be_used_for(&token, request.method.as_str(), path) {
@@ -66,21 +65,21 @@ impl ByToken {
         })
     }
 
-    /// Whether there is a project with this id.
+    /// Returns whether a project exists.
     ///
     /// # Errors
-    /// Keystone does not say.
+    /// Keystone is not available.
     pub(super) async fn knows_project(&self, id: &str) -> Result<bool, Unavailable> {
         self.keystone.has_project(id).await
     }
 
-    /// The service that a service token is of.
+    /// Returns the service of a service token.
     async fn service(&self, token: &[u8], from: Option<IpAddr>) -> Result<Service, IdentityError> {
         let token = self.valid(token, false, from).await?;
         let roles = &self.options.service_token_roles;
         let trusted = roles.iter().any(|role| token.caller.has_role(role));
         if !trusted && self.options.service_token_roles_required {
-            tracing::info!("the service token has none of the roles of services");
+            tracing::info!("the service token has no service role");
             return Err(self.challenged());
         }
         Ok(Service { token, trusted })
@@ -101,11 +100,11 @@ impl ByToken {
         answer.ok_or_else(|| self.challenged())
     }
 
-    /// Whether the access rules of a token, if it has any, name the request. They are compared with
-    /// the parts of the path that the routes see.
+    /// Returns whether the access rules of a token, if it has any, allow the request. They are
+    /// compared with the path segments that the routes see.
     fn may_be_used_for(&self, token: &Token, method: &str, path: &str) -> bool {
         let Some(rules) = &token.access_rules else { return true };
-        // Nothing is at a path that cannot be read.
+        // A path that cannot be decoded matches nothing.
         let Ok(path) = path::canonical(path) else { return false };
         let kind = self.options.service_type.as_str();
         rules.iter().any(|rule| rule.allows(kind, method, &path))
@@ -116,10 +115,10 @@ impl ByToken {
     }
 }
 
-/// Somebody who asks on behalf of a user.
+/// A service that acts on behalf of a user.
 struct Service {
     token: Arc<Token>,
-    /// Whether it has the role that services have.
+    /// Whether it has the role of services.
     trusted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `/-/v1/providers`: many resource providers, with what each has, as of one moment.
+//! `/-/v1/providers`: many resource providers with their details, in one snapshot.
 
 mod writing;
 
@@ -23,21 +23,22 @@ use crate::search::listing::{self, Filter};
 use crate::store::snapshot::Snapshot;
 use crate::world::{Provider, World};
 
-/// The parameter that names what is told of each provider.
+/// The parameter that selects details.
 const INCLUDE: &str = "include";
-/// The parameters that name a tree.
+/// The parameters that select a tree.
 const TREE: &str = "tree";
 const IN_TREE: &str = "in_tree";
-/// The parameters of which only one value could count.
+/// The parameters that must not be repeated.
 const ONCE: [&str; 5] = ["name", "uuid", "resources", TREE, IN_TREE];
-/// One JSON value for each line.
+/// Media type of one JSON value per line.
 const LINES: &str = "application/x-ndjson";
-/// The allocations of so many providers are asked for at once.
+/// Number of providers whose allocations are read at once.
 const PROVIDERS_AT_ONCE: usize = 500;
-/// So many allocations are written at once.
+/// Number of allocations that are written at once.
 const ALLOCATIONS_AT_ONCE: usize = 5000;
 
-/// `GET /-/v1/providers`: takes the filters of `GET /resource_providers`, and what to tell of each provider.
+/// `GET /-/v1/providers`: takes the filters of `GET /resource_providers`, and the details to
+/// include.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     AskedBy(caller): AskedBy,
@@ -59,7 +60,7 @@ pub(super) async fn list(
         query.once(name)?;
     }
     if query.last(TREE).is_some() && query.last(IN_TREE).is_some() {
-        return Err(Problem::bad_request(format!("{TREE} and {IN_TREE} mean the same: give one")));
+        return Err(Problem::bad_request(format!("{TREE} and {IN_TREE} are synonyms: use one")));
     }
     let query = query.without(INCLUDE).renamed(TREE, IN_TREE);
     let filter = listed_by(&query, asked)?;
@@ -90,7 +91,7 @@ pub(super) async fn list(
     Ok(Reply::body(body.await?).of_type(media_type).modified(None))
 }
 
-/// What is to be told of each provider.
+/// Returns the details to include.
 fn include(query: &Query) -> Result<Include, Problem> {
     let mut include = Include::default();
     let names = query.all(INCLUDE).flat_map(|names| names.split(','));
@@ -112,19 +113,19 @@ fn include(query: &Query) -> Result<Include, Problem> {
     Ok(include)
 }
 
-/// A place among the answers that read a snapshot.
+/// Waits for one of the snapshots.
 async fn seat(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
-    let late = "too many large answers are being sent; ask again";
+    let late = "too many large responses are being sent; retry later";
     turn_within(&app.snapshots, turns_of, app.options.stream_wait, late).await
 }
 
-/// The providers that pass, ascending by key.
+/// Returns the matching providers, ascending by key.
 fn slots(world: &World, filter: &Filter) -> Result<Vec<u32>, Problem> {
     let providers = listing::list(world, filter).map_err(unknown)?;
     Ok(providers.iter().map(Provider::slot).collect())
 }
 
-/// An answer being made.
+/// A response being produced.
 struct Work {
     app: Arc<App>,
     turns_of: Asker,
@@ -174,7 +175,7 @@ impl Work {
         Ok(self.parts.send(writing.take()).await?)
     }
 
-    /// Writes something in a turn, beside the threads that serve requests.
+    /// Writes on a blocking thread, in a turn.
     async fn write(
         &self,
         mut writing: Writing,

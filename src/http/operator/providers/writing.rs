@@ -1,4 +1,4 @@
-//! Resource providers written straight to bytes.
+//! Writes resource providers as JSON bytes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::model::provider::InventoryRow;
 use crate::store::snapshot::Allocation;
 use crate::world::{Provider, World};
 
-/// What is told of each provider beside what identifies it.
+/// Details of providers in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that a client may ask for")]
 pub(super) struct Include {
@@ -23,23 +23,22 @@ pub(super) struct Include {
     pub(super) allocations: bool,
 }
 
-/// The form of an answer.
+/// Form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One JSON document.
     Json,
-    /// A line of JSON about the whole, and one for each provider.
+    /// A line of JSON with the metadata, and one for each provider.
     Lines,
 }
 
-/// A provider that has been begun.
+/// A provider that is partly written.
 #[derive(Debug)]
 struct Open {
-    /// The consumer that was written last, whose object is open.
+    /// The last consumer, whose object is open.
     consumer: Option<Uuid>,
 }
 
-/// An answer being written.
+/// A response being written.
 #[derive(Debug)]
 pub(super) struct Writing {
     world: Arc<World>,
@@ -48,14 +47,14 @@ pub(super) struct Writing {
     include: Include,
     form: Form,
     text: Text,
-    /// How many providers are written.
+    /// Number of complete providers.
     written: usize,
-    /// The next provider, if it has been begun.
+    /// The next provider, if it is partly written.
     open: Option<Open>,
 }
 
 impl Writing {
-    /// Of these providers.
+    /// Starts a response with these providers.
     pub(super) fn new(
         world: Arc<World>,
         slots: Vec<u32>,
@@ -78,28 +77,28 @@ impl Writing {
         Self { world, slots, include, form, text, written: 0, open: None }
     }
 
-    /// Whether all providers are written.
+    /// Returns whether all providers are written.
     pub(super) fn is_written(&self) -> bool {
         self.written == self.slots.len()
     }
 
-    /// How many bytes are written and not taken.
+    /// Returns the number of bytes that were written and not taken.
     pub(super) fn len(&self) -> usize {
         self.text.len()
     }
 
-    /// What is written so far.
+    /// Takes the bytes written so far.
     pub(super) fn take(&mut self) -> Bytes {
         self.text.take(PART + PART / 4)
     }
 
-    /// The keys of the next providers, at most so many.
+    /// Returns the keys of the next providers, at most `count`.
     pub(super) fn following(&self, count: usize) -> Vec<i64> {
         let slots = self.slots.iter().skip(self.written).take(count);
         slots.map(|slot| self.world.occupied(*slot).id().0).collect()
     }
 
-    /// Writes providers without allocations until there are so many bytes.
+    /// Writes providers without allocations until there are `enough` bytes.
     pub(super) fn write(&mut self, enough: usize) {
         while self.text.len() < enough && !self.is_written() {
             self.open();
@@ -107,7 +106,7 @@ impl Writing {
         }
     }
 
-    /// Writes allocations: further ones of the next providers, in their order. They go on.
+    /// Writes allocations of the next providers, in order. More may follow.
     pub(super) fn hold(&mut self, rows: &[Allocation]) {
         for row in rows {
             loop {
@@ -123,7 +122,7 @@ impl Writing {
         }
     }
 
-    /// Writes what is left of these providers, which are the next ones.
+    /// Completes these providers, which are the next ones.
     pub(super) fn pass(&mut self, providers: &[i64]) {
         let last = providers.last().copied();
         while let Some(last) = last.filter(|_| !self.is_written()) {
@@ -137,21 +136,19 @@ impl Writing {
         }
     }
 
-    /// Ends the answer.
     pub(super) fn finish(&mut self) {
         if self.form == Form::Json {
             self.text.push("]}");
         }
     }
 
-    /// The next provider.
     fn present(&self) -> Provider<'_> {
         let missing = || Bug::raise("an allocation is on none of the providers".to_owned());
         let slot = self.slots.get(self.written).copied().unwrap_or_else(missing);
         self.world.occupied(slot)
     }
 
-    /// Begins the next provider.
+    /// Starts the next provider.
     fn open(&mut self) {
         if self.form == Form::Json && self.written > 0 {
             self.text.push(",");
@@ -166,7 +163,7 @@ impl Writing {
         self.open = Some(Open { consumer: None });
     }
 
-    /// Ends the provider that is open.
+    /// Ends the current provider.
     fn close(&mut self) {
         if self.open.as_ref().is_some_and(|open| open.consumer.is_some()) {
             self.text.push("}}");
@@ -179,7 +176,7 @@ impl Writing {
         self.written += 1;
     }
 
-    /// An allocation of the provider that is open.
+    /// Writes an allocation of the current provider.
     fn allocation(&mut self, row: &Allocation) {
         let text = &mut self.text;
         if let Some(Open { consumer: last }) = self.open.as_mut() {
@@ -207,7 +204,7 @@ impl Writing {
 }
 
 impl Text {
-    /// A provider without its end.
+    /// Writes a provider without its end.
     fn provider(&mut self, provider: &Provider<'_>, include: Include, world: &World) {
         self.push("{\"uuid\":");
         self.uuid(provider.uuid());
@@ -256,7 +253,7 @@ impl Text {
         }
     }
 
-    /// An inventory with its class, behind the first quote.
+    /// Writes an inventory with its class, after the opening quote.
     fn inventory(&mut self, row: &InventoryRow, world: &World) {
         let terms = row.terms;
         self.push(world.name_of_class(row.class));

@@ -7,224 +7,224 @@ use serde::{Deserialize, Serialize};
 /// The faults of a claim or another change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimFaults {
-    /// How many there are.
+    /// Number of faults.
     pub count: usize,
     /// The first 100.
     pub faults: Vec<ClaimFault>,
 }
 
-/// What is wrong. Providers and consumers are named by their UUIDs.
+/// A fault. Providers and consumers are given by their UUIDs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ClaimFault {
-    /// A consumer is at another generation.
+    /// The generation of a consumer differs.
     ConsumerGeneration {
-        /// Which consumer.
+        /// The consumer.
         consumer: String,
-        /// What the claim says; `None`: that there is no such consumer.
+        /// The generation in the claim; `None`: the consumer should not exist.
         given: Option<i64>,
-        /// The generation; `None`: there is no such consumer.
+        /// The current generation; `None`: the consumer does not exist.
         actual: Option<i64>,
     },
-    /// A provider is at another generation.
+    /// The generation of a provider differs.
     ProviderGeneration {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// What the request says.
+        /// The generation in the request.
         given: i64,
-        /// The generation.
+        /// The current generation.
         actual: i64,
     },
-    /// There is no such provider.
+    /// The provider does not exist.
     UnknownProvider {
-        /// Which provider.
+        /// The provider.
         provider: String,
     },
-    /// There is no such resource class.
+    /// The resource class does not exist.
     UnknownClass {
-        /// Its name.
+        /// The resource class.
         resource_class: String,
     },
-    /// A provider has no inventory of a class.
+    /// The provider has no inventory of the class.
     NoInventory {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The resource class.
         resource_class: String,
     },
-    /// An amount cannot be allocated in one piece.
+    /// The amount violates a limit of a single allocation.
     Amount {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The resource class.
         resource_class: String,
         /// The amount.
         amount: i64,
-        /// What it violates: `min_unit`, `max_unit` or `step_size`.
+        /// The violated limit: `min_unit`, `max_unit` or `step_size`.
         limit: String,
-        /// The value of that.
+        /// The value of the limit.
         limit_value: i64,
     },
-    /// Too little is left.
+    /// The capacity is exceeded.
     Capacity {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The resource class.
         resource_class: String,
-        /// What the whole claim wants of it.
+        /// The amount that the whole claim requests.
         wanted: i64,
-        /// What the claiming consumers have of it, and give back.
+        /// The amount that its consumers have now and release.
         given_back: i64,
-        /// What is in use, with what is given back.
+        /// The amount in use, including what is released.
         used: i64,
-        /// What may be in use: the total without what is reserved, times the allocation ratio.
+        /// The amount that may be in use: total minus reserved, times the allocation ratio.
         capacity: i64,
-        /// How much of the inventory there is.
+        /// The total of the inventory.
         total: i32,
-        /// How much of that is reserved.
+        /// The reserved part of the total.
         reserved: i32,
-        /// The factor by which it may be overcommitted.
+        /// The factor of overcommitment.
         allocation_ratio: f64,
-        /// How much less must be wanted, or in use, for the claim to be allowed.
+        /// The amount by which the request, or the use, must decrease for the claim to be allowed.
         missing: i64,
     },
-    /// A group of the planner has a provider exclusively.
+    /// A group of the planner uses the provider exclusively.
     Exclusive {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The name of the group.
         group: String,
         /// The host, rack or cluster.
         unit: String,
     },
-    /// Inventories would be removed that are in use.
+    /// An inventory in use cannot be removed.
     InventoryInUse {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The names of the classes.
         resource_classes: String,
         /// The amounts in use by class.
         used: BTreeMap<String, i64>,
     },
-    /// A provider has an inventory of a class already.
+    /// The provider already has an inventory of the class.
     InventoryExists {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The resource class.
         resource_class: String,
     },
-    /// A provider would be deleted that has allocations.
+    /// A provider with allocations cannot be deleted.
     ProviderInUse {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The amounts in use by class.
         used: BTreeMap<String, i64>,
     },
-    /// A provider would be deleted that has children.
+    /// A provider with children cannot be deleted.
     ProviderHasChildren {
-        /// Which provider.
+        /// The provider.
         provider: String,
-        /// Its name.
+        /// The name of the provider.
         name: Option<String>,
         /// The names of up to ten children.
         children: Vec<String>,
     },
-    /// There are no such traits.
+    /// The traits do not exist.
     UnknownTraits {
         /// Their names, separated by commas.
         traits: String,
     },
-    /// A trait would be deleted that providers have.
+    /// A trait in use cannot be deleted.
     TraitInUse {
-        /// Its name.
+        /// The trait.
         r#trait: String,
         /// The names of up to ten of the providers.
         providers: Vec<String>,
     },
-    /// A resource class would be deleted of which there are inventories.
+    /// A resource class with inventories cannot be deleted.
     ClassInUse {
-        /// Its name.
+        /// The resource class.
         resource_class: String,
         /// The names of up to ten of the providers with such an inventory.
         providers: Vec<String>,
     },
 }
 
-/// The answer of `POST /-/v1/explain`: what would come of a claim.
+/// The response of `POST /-/v1/explain`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimExplanation {
-    /// Whether it would be allowed.
+    /// Whether the claim would be allowed.
     pub allowed: bool,
-    /// How it would be refused.
+    /// The refusal, if it would be refused.
     pub refusal: Option<ClaimRefusal>,
-    /// All that is wrong with it.
+    /// All faults of the claim.
     #[serde(flatten)]
     pub faults: ClaimFaults,
-    /// The inventories that it draws upon, those that are in the way first: 50 at the most.
+    /// The inventories of the claim, those with faults first: at most 50.
     pub inventories: Vec<ClaimedInventory>,
-    /// How many there are.
+    /// The number of inventories.
     pub inventories_count: usize,
 }
 
-/// How a claim would be refused.
+/// The refusal of a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRefusal {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// What the answer would say.
+    /// The detail of the response.
     pub detail: String,
 }
 
-/// An inventory that a claim draws upon.
+/// An inventory of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClaimedInventory {
     /// The provider.
     pub provider: String,
-    /// Its name.
+    /// The name of the provider.
     pub name: Option<String>,
     /// The resource class.
     pub resource_class: String,
-    /// What the whole claim wants of it.
+    /// The amount that the whole claim requests.
     pub wanted: i64,
-    /// What the claiming consumers have of it, and give back.
+    /// The amount that its consumers have now and release.
     pub given_back: i64,
-    /// What is in use, with what is given back.
+    /// The amount in use, including what is released.
     pub used: i64,
-    /// What may be in use.
+    /// The amount that may be in use.
     pub capacity: i64,
-    /// How much of it there is.
+    /// The total of the inventory.
     pub total: i32,
-    /// How much of that is reserved.
+    /// The reserved part of the total.
     pub reserved: i32,
-    /// The factor by which it may be overcommitted.
+    /// The factor of overcommitment.
     pub allocation_ratio: f64,
-    /// The smallest amount in one piece.
+    /// Minimum amount of an allocation.
     pub min_unit: i32,
-    /// The largest amount in one piece.
+    /// Maximum amount of an allocation.
     pub max_unit: i32,
-    /// What each amount must be a multiple of.
+    /// Step of the amounts.
     pub step_size: i32,
-    /// How many consumers hold something of it.
+    /// Number of consumers with an allocation.
     pub holders_count: i64,
-    /// Those that hold most of it, in descending order.
+    /// The consumers with the largest allocations, in descending order.
     pub holders: Vec<Holder>,
 }
 
-/// A consumer that holds something of an inventory.
+/// A consumer with an allocation of an inventory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holder {
     /// The consumer.
@@ -233,12 +233,12 @@ pub struct Holder {
     pub amount: i64,
     /// The generation of the consumer.
     pub generation: i64,
-    /// Its type; `None` if it was never said.
+    /// Its type; `None` if it was never set.
     pub consumer_type: Option<String>,
     /// Its project.
     pub project_id: String,
     /// Its user.
     pub user_id: String,
-    /// Since when it holds this amount, as RFC 3339 has it.
+    /// The time from which it has this amount, in RFC 3339 form.
     pub since: String,
 }

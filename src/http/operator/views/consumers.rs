@@ -1,23 +1,24 @@
-//! Consumers with what they hold: `GET /-/v1/consumers` and `POST /-/v1/allocations/get`.
+//! Views of consumers with their allocations: `GET /-/v1/consumers` and `POST
+//! /-/v1/allocations/get`.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The answer of `GET /-/v1/consumers`.
+/// The response of `GET /-/v1/consumers`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumers {
     /// The consumers, ascending by UUID.
     pub consumers: Vec<Consumer>,
-    /// The marker of the next page; `None`: this is the last one.
+    /// The marker of the next page; `None` on the last one.
     pub next_marker: Option<Uuid>,
 }
 
-/// The answer of `POST /-/v1/allocations/get`.
+/// The response of `POST /-/v1/allocations/get`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocations {
-    /// Those of the named consumers that hold something, ascending by UUID.
+    /// The named consumers that have allocations, ascending by UUID.
     pub consumers: Vec<Consumer>,
 }
 
@@ -30,15 +31,15 @@ pub struct Consumer {
     pub project_id: String,
     /// Its user.
     pub user_id: String,
-    /// Its type; `unknown` if it was never said.
+    /// Its type; `unknown` if it was never set.
     pub consumer_type: String,
     /// Its generation.
     pub consumer_generation: i64,
-    /// What it holds, by provider.
+    /// Its allocations by provider.
     pub allocations: BTreeMap<Uuid, Held>,
 }
 
-/// What a consumer holds on a provider.
+/// The allocations of a consumer on a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// The generation of the provider.

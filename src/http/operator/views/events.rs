@@ -1,4 +1,4 @@
-//! Events: `GET /-/v1/events`, and as the database has them.
+//! Events: the lines of `GET /-/v1/events`, and their form in the database.
 
 use std::collections::BTreeMap;
 
@@ -10,31 +10,31 @@ use crate::model;
 use crate::store::effects::Origin;
 use crate::store::events as store;
 
-/// A line of the answer.
+/// A line of the stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its number. Later events have greater numbers, but not the next ones.
+    /// Its number. Numbers increase, but are not consecutive.
     pub number: i64,
-    /// When the change was made, as RFC 3339 writes it; `None` for what is no change.
+    /// Time of the change in RFC 3339 form; `None` for other messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// What it is.
+    /// The change or message.
     #[serde(flatten)]
     pub change: Change,
-    /// Who has made the change.
+    /// The author of the change.
     #[serde(flatten)]
     pub made_by: MadeBy,
 }
 
-/// What has changed, and how it is now.
+/// A change and the new state, or another message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Change {
-    /// A provider, apart from the use of its inventories.
+    /// A provider, apart from the usage of its inventories.
     Provider {
         /// The provider.
         uuid: Uuid,
-        /// The provider as it is now; `None`: it was deleted.
+        /// The new state; `None`: it was deleted.
         provider: Option<Provider>,
     },
     /// A consumer.
@@ -45,50 +45,50 @@ pub enum Change {
         project_id: String,
         /// Its user.
         user_id: String,
-        /// Its type; `unknown` if it was never said.
+        /// Its type; `unknown` if it was never set.
         consumer_type: String,
-        /// Its generation; `None`: it holds nothing any more, and so does not exist.
+        /// Its generation; `None`: it has no allocations any more, and so does not exist.
         consumer_generation: Option<i64>,
-        /// What it holds, by provider, with the generation of the provider.
+        /// Its allocations by provider, with the generation of the provider.
         allocations: BTreeMap<Uuid, Held>,
-        /// The generations of the providers on which it held something before, and does not now.
+        /// The generations of providers on which it had allocations before, and has none now.
         left: BTreeMap<Uuid, i64>,
     },
     /// A trait.
     Trait {
-        /// Its name before; `None`: it did not exist.
+        /// The old name; `None`: it did not exist.
         before: Option<String>,
-        /// Its name now; `None`: it does not exist.
+        /// The new name; `None`: it was deleted.
         after: Option<String>,
     },
     /// A resource class.
     ResourceClass {
-        /// Its name before; `None`: it did not exist.
+        /// The old name; `None`: it did not exist.
         before: Option<String>,
-        /// Its name now; `None`: it does not exist.
+        /// The new name; `None`: it was deleted.
         after: Option<String>,
     },
-    /// No change: all changes up to the number have been sent.
+    /// All changes up to the number have been sent.
     Position {},
-    /// No change: events are missing, and this is the end.
+    /// The stream ends, and events are missing.
     Gap {
-        /// Why, and what to do.
+        /// The reason, and what to do.
         detail: String,
     },
-    /// No change: this is the end. The client can go on from the number.
+    /// The stream ends. The client can continue from the number.
     End {
-        /// Why.
+        /// The reason.
         detail: String,
     },
 }
 
-/// Who has made a change.
+/// The author of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MadeBy {
-    /// The id of the request.
+    /// The request id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The id that the client sent.
+    /// The id of the client's own request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub global_request_id: Option<String>,
     /// The caller.
@@ -105,7 +105,7 @@ pub struct Caller {
     pub project_id: Option<String>,
 }
 
-/// A provider as it is, without the use of its inventories.
+/// A provider, without the usage of its inventories.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provider {
     /// The provider.
@@ -129,21 +129,21 @@ pub struct Provider {
 /// An inventory.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
-    /// Units in all.
+    /// The total.
     pub total: i32,
-    /// Units that are kept back.
+    /// The reserved part of the total.
     pub reserved: i32,
-    /// The least amount of one allocation.
+    /// Minimum amount of an allocation.
     pub min_unit: i32,
-    /// The greatest amount of one allocation.
+    /// Maximum amount of an allocation.
     pub max_unit: i32,
-    /// What each amount is a multiple of.
+    /// Step of the amounts.
     pub step_size: i32,
-    /// By how much more is given out than there is.
+    /// The factor of overcommitment.
     pub allocation_ratio: f64,
 }
 
-/// An event as the database has it: without number and time, which are known later.
+/// An event in the database: without number and time, which are assigned later.
 #[derive(Serialize)]
 struct Stored {
     #[serde(flatten)]
@@ -152,7 +152,7 @@ struct Stored {
     made_by: MadeBy,
 }
 
-/// Events as the database has them: a JSON list.
+/// Serializes events for the database: a JSON list.
 pub fn written(events: &[store::Event<'_>]) -> String {
     let stored: Vec<Stored> = events
         .iter()

@@ -1,85 +1,84 @@
-//! The answer of `GET /-/v1/fit`.
+//! The response of `GET /-/v1/fit`.
 
 use serde::{Deserialize, Serialize};
 
-/// How many more of some requests fit.
+/// Numbers of times that requests fit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fits {
     /// The number of resource providers.
     pub providers: usize,
-    /// The hosts that were left out, as the query names them.
+    /// The excluded hosts, as named in the query.
     pub left_out: Vec<LeftOut>,
-    /// Whether what the drained hosts hold fits elsewhere, if there are any.
+    /// Whether the allocations of the drained hosts fit elsewhere, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drained: Option<Drained>,
-    /// What fits of each request, in the order of the query. Each number is that of the request by itself.
+    /// The result of each request, in the order of the query. Each is independent of the others.
     pub requests: Vec<RequestFit>,
 }
 
-/// Whether what drained hosts hold fits on others.
+/// Whether the consumers on drained hosts fit on others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drained {
-    /// The consumers with something on these hosts, apart from those of plans.
+    /// Number of consumers with allocations on these hosts, apart from those of plans.
     pub consumers: usize,
-    /// How many of them fit on other hosts, all at once.
+    /// Number of them that fit on other hosts at the same time.
     pub placed: usize,
-    /// Some of those for which no place was found beside the others.
+    /// Some of those for which no place was found.
     pub without_place: Vec<String>,
-    /// Whether all were looked at, and each search for a place came to its end. If not, that would have taken
-    /// too long.
+    /// Whether all consumers were examined and each search was completed within its limits.
     pub complete: bool,
 }
 
-/// Hosts that were left out.
+/// Excluded hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
     /// The parameter: `drain` or `without`.
     pub parameter: String,
     /// Its value.
     pub value: String,
-    /// The hosts that it stands for.
+    /// Number of excluded hosts.
     pub hosts: usize,
 }
 
-/// What fits of a request.
+/// Number of times that a request fits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestFit {
     /// The query, or the name of the flavor.
     pub request: String,
     /// Whether it is the name of a flavor.
     pub is_flavor: bool,
-    /// Whether all hosts were examined. If not, that would have taken too long, and more may fit.
+    /// Whether all hosts were examined. If not, the time limit was reached, and more may fit.
     pub complete: bool,
-    /// How often it fits in total.
+    /// Number of times that it fits in total.
     pub fits: Number,
-    /// The hosts where it fits at least once.
+    /// Number of hosts where it fits at least once.
     pub fitting_hosts: usize,
     /// The hosts where it fits most often, best first.
     pub hosts: Vec<HostFit>,
-    /// The groups of hosts, if the query asks for them.
+    /// Groups of hosts, if the query requests them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<Groups>,
 }
 
-/// A number that may not be known exactly.
+/// A number that may be known only approximately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Number {
-    /// It is not smaller: a way was found.
+    /// Lower bound.
     pub at_least: u64,
-    /// It is not greater; `None` if no bound is known.
+    /// Upper bound; `None` if unknown.
     pub at_most: Option<u64>,
-    /// Whether both are equal.
+    /// Whether both bounds are equal.
     pub exact: bool,
 }
 
-/// How often a request fits on a host.
+/// Number of times that a request fits on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFit {
     /// Its name.
     pub host: String,
     /// The UUID of the root of its tree.
     pub uuid: String,
-    /// How often the request fits on it, if nothing is taken of what it shares with others.
+    /// Number of times that the request fits, if no shared capacity is used elsewhere.
     pub fits: Number,
 }
 
@@ -92,15 +91,15 @@ pub struct Groups {
     pub named: Vec<GroupFit>,
 }
 
-/// How often a request fits on a group of hosts.
+/// Number of times that a request fits on a group of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupFit {
-    /// The trait or the UUID of the aggregate; `None` for the hosts that have none.
+    /// The trait or the UUID of the aggregate; `None` for hosts that have none.
     pub group: Option<String>,
-    /// The hosts in it.
+    /// Number of hosts.
     pub hosts: usize,
-    /// The hosts in it where the request fits at least once.
+    /// Number of hosts where the request fits at least once.
     pub fitting_hosts: usize,
-    /// How often the request fits.
+    /// Number of times that the request fits.
     pub fits: Number,
 }

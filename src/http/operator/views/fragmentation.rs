@@ -1,29 +1,29 @@
-//! The answer of `GET /-/v1/fragmentation`.
+//! The response of `GET /-/v1/fragmentation`.
 
 use serde::{Deserialize, Serialize};
 
 use super::fit::Number;
 
-/// What is free, but of no use for some requests.
+/// Free capacity that is unusable for some requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragmentation {
-    /// For each request, in the order of the query.
+    /// The result of each request, in the order of the query.
     pub requests: Vec<RequestFragments>,
-    /// What is of no use for any of the requests.
+    /// Capacity that is unusable for every request.
     pub for_all: CommonFragments,
 }
 
-/// What is of no use for any of the requests.
+/// Capacity that is unusable for every request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommonFragments {
-    /// Whether all hosts were examined for each of the requests. If not, the others are left out.
+    /// Whether all hosts were examined for each request. If not, the others are omitted.
     pub complete: bool,
-    /// By class that any of the requests asks for: on each host, the request counts that leaves least of the
-    /// class. What is shared between hosts is not in it.
+    /// The classes of the requests. Each host counts with the request that leaves the smallest
+    /// amount of the class. Capacity shared between hosts is not included.
     pub classes: Vec<Fragment>,
 }
 
-/// What is of no use for a request.
+/// Capacity that is unusable for a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestFragments {
     /// The query, or the name of the flavor.
@@ -32,51 +32,51 @@ pub struct RequestFragments {
     pub is_flavor: bool,
     /// Whether all hosts were examined.
     pub complete: bool,
-    /// How often it fits.
+    /// Number of times that the request fits.
     pub fits: Number,
-    /// How often it would fit if all that is free were at one provider.
+    /// Number of times that the request would fit if all free capacity were on one provider.
     pub in_one_piece: u64,
-    /// By class that it asks for.
+    /// The classes of the request.
     pub classes: Vec<ClassFragment>,
-    /// The number of hosts with something of no use, of those that were examined.
+    /// Number of examined hosts with unusable capacity.
     pub host_count: usize,
-    /// Those with most of it.
+    /// The hosts with the largest unusable capacity.
     pub hosts: Vec<HostFragments>,
 }
 
-/// What is of no use of a class.
+/// Unusable capacity of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassFragment {
-    /// What one request takes.
+    /// The amount that one request takes.
     pub requested: i64,
-    /// What is free in the whole cloud.
+    /// The free amount in the whole cloud.
     #[serde(flatten)]
     pub fragment: Fragment,
 }
 
-/// What is free of a class.
+/// Free capacity of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragment {
     /// The resource class.
     pub resource_class: String,
     /// The free amount.
     pub free: u64,
-    /// What of it is left when as many requests as fit are there.
+    /// The amount that remains once as many requests as possible are placed.
     pub unusable: u64,
 }
 
-/// What is of no use on a host.
+/// Unusable capacity of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostFragments {
     /// Its name.
     pub host: String,
     /// The UUID of the root of its tree.
     pub uuid: String,
-    /// How often the request fits.
+    /// Number of times that the request fits.
     pub fits: Number,
-    /// By class.
+    /// The classes.
     pub classes: Vec<Fragment>,
-    /// The classes of which too little is left for one more. Empty: something else is in the way, such as a
-    /// trait, or the pieces at several providers.
+    /// The classes that have too little for another request. Empty: something else prevents it,
+    /// such as a trait, or capacity that is split between providers.
     pub short_of: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The answers of `/-/v1` as data: the server writes them, and the commands that are its clients read them.
+//! Views of `/-/v1`: the server writes them, and the client commands read them.
 
 pub mod claim;
 pub mod consumers;
@@ -10,64 +10,65 @@ pub mod refused;
 
 use serde::{Deserialize, Serialize};
 
-/// The answer of `GET /-/v1/explain`.
+/// The response of `GET /-/v1/explain`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The number of resource providers.
     pub providers: usize,
-    /// The number of hosts: trees with inventory of their own.
+    /// Number of hosts: trees with inventory of their own.
     pub hosts: usize,
-    /// Whether all hosts were examined. If not, that would have taken too long, and the counts are too small.
+    /// Whether all hosts were examined. If not, the time limit was reached, and the counts are too
+    /// small.
     pub complete: bool,
-    /// The hosts that fit.
+    /// Number of hosts that fit.
     pub fitting: usize,
-    /// The hosts for which this could not be decided within the work for one host.
+    /// Number of hosts for which the work limit of one host was reached.
     pub undecided: usize,
-    /// The conditions of the query, in its order, and then what is asked of several groups at once.
+    /// The conditions in the order of the query, then those that combine several groups.
     pub conditions: Vec<Condition>,
-    /// If no host fits: conditions that contradict each other.
+    /// Contradictory conditions, if no host fits.
     pub conflict: Option<Conflict>,
-    /// Hosts that lack one thing only.
+    /// Hosts that fail one condition only.
     pub near_misses: NearMisses,
 }
 
-/// A condition, and what it leaves.
+/// A condition and its effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// The condition as the query says it.
+    /// The condition as the query states it.
     pub condition: String,
-    /// The parameter of the query that it comes from, or what it combines.
+    /// The query parameter of the condition, or what it combines.
     pub kind: String,
-    /// The suffix of its group; `None` if it concerns the whole request.
+    /// The suffix of its group; `None` if it applies to the whole request.
     pub group: Option<String>,
-    /// The providers that meet it and, in a suffixed group, the conditions of the group before it; `None` if
-    /// it combines others.
+    /// Number of providers that meet it and, in a suffixed group, the earlier conditions of the
+    /// group; `None` if it combines others.
     pub providers: Option<usize>,
-    /// The hosts that neither it nor any condition before it rules out.
+    /// Number of hosts that remain after it and all earlier conditions.
     pub left: usize,
-    /// The hosts that it rules out, whatever the others do.
+    /// Number of hosts that it rules out, regardless of other conditions.
     pub ruled_out: usize,
-    /// The hosts that would fit without it.
+    /// Number of hosts that would fit without it.
     pub fitting_without: usize,
-    /// What is missing of an amount, if it asks for one.
+    /// The missing amount, if it requests one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amount: Option<Amount>,
 }
 
-/// What is missing of an amount.
+/// A missing amount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// The resource class.
     pub resource_class: String,
-    /// The amount that is asked for.
+    /// The requested amount.
     pub requested: i64,
-    /// The hosts among those ruled out that have no inventory of the class.
+    /// Number of hosts ruled out that have no inventory of the class.
     pub without_inventory: usize,
-    /// The host among those ruled out that has most available in one piece, if any has an inventory.
+    /// The host ruled out with the largest amount available in one piece, if any has an inventory.
     pub closest: Option<Closest>,
 }
 
-/// A host that has too little.
+/// A host with too little capacity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closest {
     /// Its name.
@@ -76,43 +77,43 @@ pub struct Closest {
     pub available: i64,
     /// The capacity of the provider.
     pub capacity: i64,
-    /// The amount of it that is in use.
+    /// The used amount.
     pub used: i64,
-    /// The amount that the provider has, with what is reserved.
+    /// The total of the inventory.
     pub total: i64,
     /// The reserved amount, which cannot be allocated.
     pub reserved: i64,
-    /// What the requested amount violates: `free`, `max_unit`, `min_unit` or `step_size`.
+    /// The violated limit: `free`, `max_unit`, `min_unit` or `step_size`.
     pub limit: String,
     /// The value of `max_unit`, `min_unit` or `step_size`.
     pub limit_value: Option<i64>,
 }
 
-/// Conditions that contradict each other: no host meets all of them.
+/// Contradictory conditions: no host meets all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     /// The conditions.
     pub conditions: Vec<String>,
-    /// Whether no smaller set rules out all hosts.
+    /// Whether every smaller set leaves some host.
     pub smallest: bool,
 }
 
-/// Hosts that lack one thing only.
+/// Hosts that fail one condition only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NearMisses {
-    /// How many there are.
+    /// Number of such hosts.
     pub count: usize,
     /// Some of them.
     pub hosts: Vec<NearMiss>,
 }
 
-/// A host that lacks one thing only.
+/// A host that fails one condition only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NearMiss {
     /// Its name.
     pub host: String,
-    /// The condition that rules it out.
+    /// The condition.
     pub condition: String,
-    /// If the condition asks for an amount: how much more is needed.
+    /// The missing amount, if the condition requests one.
     pub missing: Option<i64>,
 }

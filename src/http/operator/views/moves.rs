@@ -1,4 +1,4 @@
-//! The answer of `GET /-/v1/moves`.
+//! The response of `GET /-/v1/moves`.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,17 @@ pub struct Moves {
     pub request: String,
     /// Whether it is the name of a flavor.
     pub is_flavor: bool,
-    /// A host where the request fits already; there is nothing to do then.
+    /// A host where the request already fits; nothing has to be done then.
     pub fits_on: Option<Host>,
-    /// The host where the request fits after the steps; `None` if no way was found.
+    /// The host where the request fits after the steps; `None` if no solution was found.
     pub target: Option<Host>,
-    /// Who leaves it, in the order in which it is to be done.
+    /// The consumers to move, in order.
     pub steps: Vec<Step>,
-    /// With a target: whether it is proven that no fewer consumers of one host suffice, of victims up to the
-    /// priority of the last step. Without: whether it is proven that no 8 consumers of one host suffice.
+    /// With a target: whether it is proven that fewer consumers of one host do not suffice, with
+    /// victims up to the priority of the last step. Without: whether it is proven that no 8
+    /// consumers of one host suffice.
     pub proven: bool,
-    /// What was looked at.
+    /// Extent of the search.
     pub examined: Examined,
 }
 
@@ -34,33 +35,33 @@ pub struct Host {
     pub uuid: String,
 }
 
-/// A consumer that leaves.
+/// A consumer to move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The consumer.
     pub consumer: String,
     /// Its project.
     pub project_id: String,
-    /// Its type, if it was ever said.
+    /// Its type, if it was ever set.
     pub consumer_type: Option<String>,
-    /// What it holds on the host that it leaves, by class.
+    /// Its allocations on the old host, by class.
     pub leaves: BTreeMap<String, i64>,
-    /// The host to which it moves; `None` if it gives up all that it holds.
+    /// The new host; `None` if all its allocations are deleted.
     pub to: Option<Host>,
-    /// The microversion at which the body is understood.
+    /// The microversion of the body.
     pub microversion: String,
-    /// A body of `POST /allocations` that does it. It has the consumer's generation, so it is refused if the
-    /// consumer has changed.
+    /// A body of `POST /allocations` for the move. It contains the consumer's generation, so it is
+    /// refused if the consumer has changed.
     pub body: Value,
 }
 
-/// What was looked at.
+/// Extent of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Examined {
-    /// The hosts whose consumers were looked at.
+    /// Number of hosts whose consumers were examined.
     pub hosts: usize,
-    /// The hosts where the request would fit if they were empty.
+    /// Number of hosts where the request would fit if they were empty.
     pub of_hosts: usize,
-    /// The consumers.
+    /// Number of consumers.
     pub consumers: usize,
 }

@@ -1,4 +1,4 @@
-//! Requests that were refused, or found nothing.
+//! Views of requests that were refused or found nothing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -6,48 +6,48 @@ use serde_json::Value;
 use super::Explanation;
 use super::claim::ClaimFaults;
 
-/// The answer of `GET /-/v1/refused`.
+/// The response of `GET /-/v1/refused`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RefusedList {
-    /// What the process keeps.
+    /// Statistics of what the process keeps.
     pub kept: Kept,
-    /// The requests, the newest first.
+    /// The requests, newest first.
     pub requests: Vec<RefusedRequest>,
 }
 
-/// What a process keeps of refused requests.
+/// Statistics of what a process keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// Since when it does, as RFC 3339 has it.
+    /// Start of the process, in RFC 3339 form.
     pub since: String,
     /// The number of requests.
     pub requests: usize,
     /// Their size, in bytes.
     pub bytes: usize,
-    /// The maximum number.
+    /// Maximum number of requests.
     pub requests_max: usize,
-    /// The maximum size, in bytes.
+    /// Maximum size, in bytes.
     pub bytes_max: usize,
-    /// The maximum age, in seconds.
+    /// Maximum age, in seconds.
     pub age_max: u64,
-    /// How many are not kept any more because they were too old.
+    /// Number of requests dropped because of their age.
     pub gone_by_age: u64,
-    /// How many gave way to newer ones because of `requests_max`.
+    /// Number of requests dropped because of `requests_max`.
     pub gone_by_requests: u64,
-    /// How many gave way to newer ones because of `bytes_max`.
+    /// Number of requests dropped because of `bytes_max`.
     pub gone_by_bytes: u64,
-    /// How many queries were not counted, because others were being counted.
+    /// Number of queries that were not counted because too many waited.
     pub not_counted: u64,
 }
 
-/// A request that was refused, or found nothing.
+/// A request that was refused or found nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedRequest {
     /// Its id.
     pub request_id: String,
-    /// The id of the request on whose behalf the client has asked, if the client has said it.
+    /// The id of the client's own request, if it was sent.
     pub global_request_id: Option<String>,
-    /// When it was answered, as RFC 3339 has it.
+    /// Time of the response, in RFC 3339 form.
     pub at: String,
     /// Its kind: `candidates`, `claim`, `reshape`, `provider`, `inventories`, `traits`, `aggregates` or
     /// `resource_classes`.
@@ -60,37 +60,37 @@ pub struct RefusedRequest {
     pub microversion: String,
     /// The project of the caller.
     pub project_id: Option<String>,
-    /// The user who called.
+    /// The user.
     pub user_id: Option<String>,
-    /// The status of its answer.
+    /// The status of the response.
     pub status: u16,
-    /// What the answer said, if it was an error.
+    /// The detail of the response, if it was an error.
     pub error: Option<String>,
 }
 
-/// The answer of `GET /-/v1/refused/{request_id}`.
+/// The response of `GET /-/v1/refused/{request_id}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RefusedFound {
-    /// How many requests have the id.
+    /// Number of requests with the id.
     pub count: usize,
-    /// The last of them, the newest first.
+    /// The latest of them, newest first.
     pub requests: Vec<RefusedDetails>,
 }
 
-/// All that is kept of a refused request.
+/// Details of a refused request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RefusedDetails {
     /// The request.
     #[serde(flatten)]
     pub request: RefusedRequest,
-    /// Its body, if it had one that is kept.
+    /// Its body, if it is kept.
     pub body: Option<Value>,
     /// The size of the body, in bytes.
     pub body_bytes: usize,
-    /// For a query: what its conditions left when it was answered.
+    /// For a query: the effect of its conditions at the time.
     pub explanation: Option<Explanation>,
-    /// For a write: its faults, in the transaction that refused it.
+    /// For a write: its faults, found by the transaction that refused it.
     pub faults: Option<ClaimFaults>,
-    /// Why neither is there: `pending`, `busy`, `too_large`, `failed`, `not_counted` or `in_error`.
+    /// The reason why both are missing: `pending`, `busy`, `too_large`, `failed`, `not_counted` or `in_error`.
     pub left_out: Option<String>,
 }

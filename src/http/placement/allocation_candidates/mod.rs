@@ -1,7 +1,7 @@
 //! `/allocation_candidates`.
 //!
-//! What is found soon is written on the spot and sent whole; the rest of a larger answer is sent
-//! while it is found.
+//! Candidates that are found quickly are written at once and sent as a complete response; the rest
+//! of a larger response is streamed.
 
 mod request;
 mod response;
@@ -33,18 +33,18 @@ use crate::observe::spans::span;
 use crate::search::{self, Request, Unknown};
 use crate::world::World;
 
-/// Up to this much is written on the spot, in bytes: well under a millisecond's work.
+/// Size that is written at once, in bytes: well under a millisecond of work.
 const AT_ONCE: usize = 1024 * 1024;
-/// A search for up to so many groups is begun on the spot. Where a name is unknown, each group before it
-/// is searched for.
+/// Maximum number of groups whose search starts on the thread of the request. Every group costs a
+/// lookup, even if a later one names an unknown class or trait.
 const GROUPS_AT_ONCE: usize = 8;
-/// The maximum work to explain in the log why there is no candidate, in numbers read: about 100 ms.
+/// Maximum work to explain an empty result in the log, in numbers read: about 100 ms.
 const EXPLAINED: usize = 20_000_000;
-/// About as much is written for each candidate, with its summary.
+/// Approximate size of a candidate with its summary, in bytes.
 const CANDIDATE: usize = 640;
 
-/// `GET /allocation_candidates`: ways to satisfy a request, with summaries of the providers in
-/// them. A large answer is sent while it is found.
+/// `GET /allocation_candidates`: ways to satisfy a request, with summaries of their providers. A
+/// large response is streamed.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -54,7 +54,7 @@ pub(super) async fn list(
 ) -> Result<Reply, Problem> {
     let request = request(&query, asked, &app.options)?;
     let (reply, nothing) = answer(&app, asked, &caller, &request).await.inspect_err(|problem| {
-        // The query was understood, so it names something that does not exist.
+        // The query is valid, so it names something that does not exist.
         if problem.status == StatusCode::BAD_REQUEST {
             kept.refused_query(&app, problem);
         }
@@ -65,7 +65,8 @@ pub(super) async fn list(
     Ok(reply)
 }
 
-/// The answer to a request. If there is no candidate: also what was searched for, and where.
+/// Returns the response to a request. If there is no candidate, also returns the request and the
+/// world that was searched.
 pub(in crate::http) async fn answer(
     app: &App,
     asked: Microversion,
@@ -77,7 +78,7 @@ pub(in crate::http) async fn answer(
     let Begun { mut writing, mut goes_on, mut nothing } = begun(app, asked, request, &pace).await?;
     let mut seat = if goes_on { app.streams.turn_now(turns_of) } else { None };
     if goes_on && seat.is_none() {
-        // Who waits for a seat keeps nothing, and begins anew with the world as it is then.
+        // Release the world while waiting for a seat; the search restarts with the current one.
         drop(writing);
         seat = Some(seat_of(app, turns_of).await?);
         Begun { writing, goes_on, nothing } = begun(app, asked, request, &pace).await?;
@@ -89,10 +90,10 @@ pub(in crate::http) async fn answer(
     Ok((reply.modified(app.now()), nothing))
 }
 
-/// Does something beside the threads that serve requests, in a turn of a project.
+/// Runs work on a blocking thread, in a turn of a project.
 ///
 /// # Errors
-/// Too many others wait.
+/// The queue is full.
 pub(in crate::http) async fn aside<T: Send + 'static>(
     app: &App,
     turns_of: Asker,
@@ -101,22 +102,22 @@ pub(in crate::http) async fn aside<T: Send + 'static>(
     Pace::of(app, turns_of).aside(work).await.map_err(failed)
 }
 
-/// A seat for an answer that is sent while it is found.
+/// Waits for one of the places for streamed responses.
 async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
-    let late = "too many large answers are being sent; ask again, or for fewer with limit";
+    let late = "too many large responses are being sent; retry later, or request fewer with limit";
     turn_within(&app.streams, turns_of, app.options.stream_wait, late).await
 }
 
-/// What of an answer is found soon.
+/// The part of a response that is found quickly.
 struct Begun {
     writing: Writing,
-    /// Whether the answer goes on.
+    /// Whether the response is incomplete.
     goes_on: bool,
-    /// If there is no candidate: what was searched for, and where.
+    /// The request and the world that was searched, if there is no candidate.
     nothing: Option<Nothing>,
 }
 
-/// Finds what of an answer is found soon.
+/// Finds the part of a response that is found quickly.
 async fn begun(
     app: &App,
     asked: Microversion,
@@ -153,8 +154,8 @@ async fn begun(
     Ok(Begun { writing, goes_on, nothing })
 }
 
-/// Leaves hosts out that a group has to itself, unless the request names their trait: then it is
-/// known what is asked for.
+/// Excludes hosts that a group uses exclusively, unless the request names their trait, which makes
+/// it explicit.
 pub(in crate::http) fn keep_out(request: &mut Request, world: &World) {
     let kept = world.trait_id(traits::EXCLUSIVE).is_some_and(|id| world.trait_in_use(id));
     let required = request.groups.iter().flat_map(|group| group.required.iter().flatten());
@@ -164,7 +165,6 @@ pub(in crate::http) fn keep_out(request: &mut Request, world: &World) {
     }
 }
 
-/// An answer of which nothing is written yet.
 fn begin(asked: Microversion, request: &Request, world: &Arc<World>) -> Result<Writing, Unknown> {
     let _preparing = span!("prepare").entered();
     let search = search::find(Arc::clone(world), request)?;
@@ -172,10 +172,11 @@ fn begin(asked: Microversion, request: &Request, world: &Arc<World>) -> Result<W
     Ok(Writing::new(search, Shape::of(asked, request, world), room))
 }
 
-/// Writes the whole answer to a request as it is at the newest microversion, and hands over the
-/// bytes part by part: the way from a world to a body without HTTP, to be measured.
+/// Writes a complete response at the newest microversion, and passes it on part by part. Benchmarks
+/// measure the search and the writing without HTTP.
 ///
 /// # Errors
+/// A class or trait is unknown.
 /// An unknown class or trait.
 pub fn write_candidates(
     world: &Arc<World>,

@@ -1,8 +1,8 @@
-//! Answers that take their time: work goes to threads beside those that serve requests, part by
-//! part and in turns, so that however many there are the others are served.
+//! Streamed responses: work runs part by part, in turns on blocking threads, so that other requests
+//! are served however many responses there are.
 //!
-//! Between parts nothing is held but the answer itself, which keeps a world in memory. So there is a
-//! bounded number of such answers, and each has a bounded time, however slowly its client takes it in.
+//! Between parts only the response itself is held, which keeps a world in memory. So the number of
+//! such responses is bounded, and the time of each, however slowly its client reads.
 
 use std::time::Duration;
 
@@ -19,34 +19,33 @@ use crate::http::app::App;
 use crate::observe::metrics::variant;
 use crate::observe::spans::{self, span};
 
-/// How an answer is worked on.
+/// Limits and turns of a response.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     turns: Turns,
     asker: Asker,
     watch: Watch,
-    /// How long a search may go on without finding anything.
+    /// Maximum time without a candidate.
     max_wait: Duration,
-    /// How long the whole of an answer may take.
+    /// Maximum time of the whole response.
     whole: Duration,
 }
 
-/// Why there will be no more of an answer.
+/// Reason to end a response early.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// The search went on for that long without finding anything.
+    /// The search found nothing for this long.
     #[error("the search found nothing for {0:?} (--search-timeout)")]
     SearchTimeout(Duration),
-    /// Others wait for their turns, and too many of them.
+    /// Too many requests wait for a turn.
     #[error("{0}")]
     QueueFull(#[from] QueueFull),
-    /// It panicked.
     #[error("{0}")]
     Panic(JoinError),
 }
 
 impl Pace {
-    /// As the operator chose, in the turns of a project.
+    /// Returns the configured limits, with the turns of a project.
     pub(super) fn of(app: &App, asker: Asker) -> Self {
         Self {
             turns: app.search_turns.clone(),
@@ -57,7 +56,7 @@ impl Pace {
         }
     }
 
-    /// Does something beside the threads that serve requests, in a turn.
+    /// Runs work on a blocking thread, in a turn.
     pub(super) async fn aside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -66,8 +65,8 @@ impl Pace {
         spans::spawn_blocking_holding(turn, work).await.map_err(Failure::Panic)
     }
 
-    /// Goes on until there is something to send or all is written. Gives the answer back with
-    /// whether it goes on.
+    /// Continues until there is something to send, or the response is complete. Returns the
+    /// response, and whether it continues.
     pub(super) async fn go_on(self, writing: Writing) -> Result<(Writing, bool), Failure> {
         self.try_go_on(writing).await.inspect_err(|failure| {
             counter!("berth_candidate_searches_cut_short_total", "reason" => variant(failure))
@@ -98,7 +97,8 @@ impl Pace {
     }
 }
 
-/// The body of an answer: first what is written, then the rest. It has its seat until the last part is made.
+/// Returns the body: the bytes already written, then the rest. It keeps its seat until the last
+/// part is produced.
 pub(super) fn body(mut writing: Writing, pace: Pace, seat: Turn) -> Body {
     let first = writing.take(PART);
     let making = Making::begin(pace.whole, |parts| async move {
@@ -109,7 +109,7 @@ pub(super) fn body(mut writing: Writing, pace: Pace, seat: Turn) -> Body {
     making.body(first)
 }
 
-/// Makes part after part, while the client takes them in.
+/// Produces the parts, at the pace of the client.
 async fn make(mut writing: Writing, pace: Pace, parts: Parts) -> Result<(), Failure> {
     let mut goes_on = true;
     while goes_on {

@@ -23,8 +23,8 @@ use crate::model::Refusal;
 use crate::store::Error;
 use crate::store::allocations::ConsumerClaim;
 
-/// `GET /allocations/{consumer}`: what the consumer holds, by provider. A consumer that nobody
-/// knows holds nothing.
+/// `GET /allocations/{consumer}`: the allocations of the consumer by provider; empty if it does not
+/// exist.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -40,10 +40,10 @@ pub(super) async fn show(
     })
 }
 
-/// `PUT /allocations/{consumer}`: replaces what the consumer holds. From 1.28 the generation of the
-/// consumer is compared. Every amount must fit the inventory (unit, step, capacity); amounts that a
-/// consumer holds already count as free. Raises the generations of the consumer and of all
-/// providers that it held or holds.
+/// `PUT /allocations/{consumer}`: replaces the allocations of the consumer. From 1.28 the
+/// generation of the consumer is compared. Every amount must fit the inventory (unit, step,
+/// capacity); the consumer's current allocations count as free. Increments the generations of the
+/// consumer and of all providers with old or new allocations.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -68,7 +68,8 @@ pub(super) async fn replace_many(
     Ok(Reply::no_content())
 }
 
-/// The claims in a body of `PUT /allocations/{consumer}`, or without a consumer in one of `POST /allocations`.
+/// Parses the claims in a body of `PUT /allocations/{consumer}` or, without a consumer, of `POST
+/// /allocations`.
 pub(in crate::http) fn claims_of(
     body: &Body,
     consumer: Option<&str>,
@@ -89,8 +90,8 @@ pub(in crate::http) fn claims_of(
     Ok(vec![wanted.into_claim(consumer, asked, options)?])
 }
 
-/// `DELETE /allocations/{consumer}`: releases what the consumer holds, without comparing its
-/// generation. The consumer is forgotten.
+/// `DELETE /allocations/{consumer}`: deletes the allocations of the consumer, without comparing its
+/// generation, and the consumer.
 pub(super) async fn delete(
     State(app): State<Arc<App>>,
     ConsumerPath(consumer): ConsumerPath,
@@ -106,7 +107,7 @@ pub(super) async fn delete(
     Ok(Reply::no_content())
 }
 
-/// `GET /resource_providers/{uuid}/allocations`: who holds what of the provider.
+/// `GET /resource_providers/{uuid}/allocations`: the allocations on the provider, by consumer.
 pub(super) async fn list_of_provider(
     State(app): State<Arc<App>>,
     asked: Microversion,
@@ -117,7 +118,8 @@ pub(super) async fn list_of_provider(
         let provider = path.provider_or(&world, |missing| {
             format!("Resource provider '{}' not found: {missing}", path.0)
         })?;
-        // Older than what is held, so that a client that writes under it cannot miss a change.
+        // Read before the allocations, so that a client that writes with this generation cannot
+        // miss a change.
         (provider.id(), provider.generation())
     };
     let (held, modified) = app.store.provider_allocations(id).await?;
@@ -125,7 +127,7 @@ pub(super) async fn list_of_provider(
     Ok(Reply::json(&view).modified(modified.unwrap_or(app.now())))
 }
 
-/// What a refused claim is told; `consumer` if the request was about one only.
+/// Returns the problem of a refused claim; `consumer` if the request was for a single one.
 pub(in crate::http) fn refused(error: Error, consumer: Option<Uuid>) -> Problem {
     match error {
         Error::Refused(why @ Refusal::ClassNotFound(_)) => Problem::bad_request(match consumer {
@@ -139,7 +141,7 @@ pub(in crate::http) fn refused(error: Error, consumer: Option<Uuid>) -> Problem 
     }
 }
 
-/// What a refused claim is told, wherever it was made.
+/// Returns the problem of a refused claim, whatever the request.
 pub(super) fn claim_refused(why: Refusal) -> Problem {
     match why {
         Refusal::AllocationProviderNotFound(_) => Problem::bad_request(why.to_string()),

@@ -1,4 +1,4 @@
-//! Allocations as clients see them.
+//! Views of allocations.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::http::placement::microversion::{
 use crate::model::Generation;
 use crate::store::reads::{ConsumerAllocations, HeldByConsumer, HeldOnProvider};
 
-/// What one consumer holds. Of a consumer that holds nothing nothing else is known.
+/// The allocations of a consumer. Without any, the consumer is not shown.
 #[derive(Default, Serialize)]
 pub(super) struct OfConsumer<'a> {
     allocations: Map<String, Value>,
@@ -25,7 +25,7 @@ pub(super) struct OfConsumer<'a> {
 }
 
 impl<'a> OfConsumer<'a> {
-    /// For a version.
+    /// Returns the view at a version.
     pub(super) fn of(held: &'a ConsumerAllocations, asked: Microversion) -> Self {
         let by_provider = held.providers.iter().map(|held| {
             let HeldOnProvider { provider, generation, resources } = held;
@@ -45,7 +45,7 @@ impl<'a> OfConsumer<'a> {
     }
 }
 
-/// What is held on one provider.
+/// The allocations on a provider.
 #[derive(Serialize)]
 pub(super) struct OfProvider {
     allocations: Map<String, Value>,
@@ -53,7 +53,7 @@ pub(super) struct OfProvider {
 }
 
 impl OfProvider {
-    /// For a version.
+    /// Returns the view at a version.
     pub(super) fn of(held: &[HeldByConsumer], generation: Generation, asked: Microversion) -> Self {
         let holding = |held: &HeldByConsumer| {
             let resources = held.resources.iter();

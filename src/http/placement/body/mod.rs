@@ -1,4 +1,4 @@
-//! Request bodies: JSON that has passed its schema, read into wire types.
+//! Request bodies: JSON that is checked against a schema and parsed into wire types.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ use crate::http::api::python::repr;
 pub(in crate::http) struct Body(pub(in crate::http) Bytes);
 
 impl Body {
-    /// The body as a wire type, if it is JSON and as the schema says.
+    /// Parses the body into a wire type, if it is JSON and matches the schema.
     pub(super) fn parse<T: DeserializeOwned>(&self, schema: &Schema) -> Result<T, Problem> {
         let value = serde_json::from_slice(&self.0)
             .map_err(|error| Problem::bad_request(format!("Malformed JSON: {error}")))?;
@@ -27,7 +27,7 @@ impl Body {
     }
 }
 
-/// Checks a value as if it had come in a body.
+/// Checks a value like a body.
 pub(super) fn check(value: &Value, schema: &Schema) -> Result<(), Problem> {
     schema.check(value).map_err(|violation| not_valid(&violation))?;
     if has_nul(value) {
@@ -40,11 +40,11 @@ fn not_valid(why: &str) -> Problem {
     Problem::bad_request(format!("JSON does not validate: {why}"))
 }
 
-/// A whole number. Clients may write `8.0`, which is 8.
+/// An integer. Clients may write `8.0` for 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Whole<T = i64>(pub(super) T);
 
-/// A type of whole numbers, with its bounds.
+/// An integer type and its bounds.
 pub(super) trait Bounded: TryFrom<i64> {
     const MIN: i64;
     const MAX: i64;
@@ -77,7 +77,7 @@ impl<'de, T: Bounded> Deserialize<'de> for Whole<T> {
 
 #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the bounds")]
 fn whole(number: &serde_json::Number) -> Option<i64> {
-    /// 2 to the 63rd, where doubles lie so far apart that integers beyond all bounds become it.
+    /// 2^63, to which doubles round integers that are out of range.
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if let Some(whole) = number.as_i64() {
         return Some(whole);
@@ -86,7 +86,7 @@ fn whole(number: &serde_json::Number) -> Option<i64> {
     (value.fract() == 0.0 && value.abs() < BOUND).then_some(value as i64)
 }
 
-/// An object whose members keep the order in which the client wrote them.
+/// An object whose members keep the client's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
 

@@ -95,7 +95,7 @@ fn members_keep_their_order() {
     assert_eq!(names, ["b", "a", "c"]);
 }
 
-/// JSON of any kind, not very deep.
+/// JSON of any kind, of limited depth.
 pub(in crate::http::placement) fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -113,7 +113,7 @@ pub(in crate::http::placement) fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Names of members that requests have, and others.
+/// Names of members, known and unknown.
 fn any_name() -> impl Strategy<Value = String> {
     prop_oneof![
         proptest::sample::select(vec![

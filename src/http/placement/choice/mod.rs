@@ -1,5 +1,5 @@
-//! Which row of a route answers a request. The order of the questions is that of the reference, because
-//! it decides which of several faults a client is told: method, version, media type.
+//! Chooses the row of a route for a request. The order of the checks is that of the reference,
+//! because it decides which of several errors a client sees: method, version, media type.
 
 use axum::http::Method;
 
@@ -9,14 +9,14 @@ use super::problem::Problem;
 use super::{Offered, Placement};
 use crate::http::api::routes::{Elsewhere, Media, Row, methods};
 
-/// The row for a method, a version and media types.
+/// Chooses the row for a method, a version and media types.
 pub(super) fn choose<'r>(
     rows: &'r [Row<Placement>],
     method: &Method,
     asked: Microversion,
     media: &Offered,
 ) -> Result<&'r Row<Placement>, Problem> {
-    // The methods there are but for the one that the client tried in vain.
+    // The allowed methods without the one that the client tried.
     let allow = || {
         let others = methods(rows).into_iter().filter(|it| *it != method.as_str());
         others.collect::<Vec<_>>().join(", ")

@@ -18,12 +18,12 @@ fn offered(content_type: &str, accept: &str) -> Offered {
     Offered::of(&headers)
 }
 
-/// The route whose path has this form.
+/// Returns the route with this path.
 fn route(form: &str) -> Route<Placement> {
     std::iter::once(root()).chain(table()).find(|route| route.path == form).unwrap()
 }
 
-/// The status that refuses a request, or 200 and the first version of the row that answers it.
+/// Returns the status of the refusal, or 200 and the first version of the chosen row.
 fn outcome(request: &str, asked: Microversion, offered: &Offered) -> String {
     let (method, form) = request.split_once(' ').unwrap();
     let method: Method = method.parse().unwrap();

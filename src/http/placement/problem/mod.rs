@@ -1,4 +1,4 @@
-//! What went wrong, as a client is told: status, code, detail, and its three representations.
+//! Errors of the Placement API: status, code, detail, and their three representations.
 //!
 //! The texts around the detail are those of the reference's framework, because clients read them.
 
@@ -18,23 +18,23 @@ use crate::http::api::problem::RETRY_AFTER;
 use crate::http::api::status::{explanation, title};
 use crate::model::Refusal;
 
-/// What went wrong with a request of this API.
+/// An error of the Placement API.
 pub(in crate::http) type Problem = crate::http::api::problem::Problem<Placement>;
 
 /// The codes of the API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(in crate::http) enum Code {
-    /// No particular one.
+    /// No particular code.
     #[default]
     #[serde(rename = "placement.undefined_code")]
     Undefined,
-    /// Something is still allocated.
+    /// The inventory has allocations.
     #[serde(rename = "placement.inventory.inuse")]
     InventoryInUse,
-    /// Somebody else was faster: read again and retry.
+    /// The generation has changed: read again and retry.
     #[serde(rename = "placement.concurrent_update")]
     ConcurrentUpdate,
-    /// The name or UUID is taken.
+    /// The name or UUID is already in use.
     #[serde(rename = "placement.duplicate_name")]
     DuplicateName,
     /// The provider has allocations.
@@ -46,10 +46,10 @@ pub(in crate::http) enum Code {
     /// A provider named in a body does not exist.
     #[serde(rename = "placement.resource_provider.not_found")]
     ProviderNotFound,
-    /// A query parameter that may be given once is repeated.
+    /// A query parameter is repeated that must not be.
     #[serde(rename = "placement.query.duplicate_key")]
     DuplicateKey,
-    /// A query parameter makes no sense.
+    /// A query parameter is invalid.
     #[serde(rename = "placement.query.bad_value")]
     BadValue,
     /// A query parameter is missing.
@@ -57,16 +57,16 @@ pub(in crate::http) enum Code {
     MissingValue,
 }
 
-/// What is said of a fault of ours.
+/// Detail of internal errors.
 const OUR_FAULT: &str = "An unexpected error prevented the server from fulfilling your request.";
 
 impl Problem {
-    /// 403: not for this caller.
+    /// 403: the policy does not allow it.
     pub(super) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, detail)
     }
 
-    /// 406: not in a form or version the client accepts.
+    /// 406: the client does not accept this form or version.
     pub(super) fn not_acceptable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_ACCEPTABLE, detail)
     }
@@ -76,7 +76,7 @@ impl Problem {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail)
     }
 
-    /// The answer, in the representation that the client prefers.
+    /// Renders the response, in the representation that the client prefers.
     pub(super) fn render(self, to: &Recipient<'_>) -> Response {
         if let Some(www_authenticate) = &self.www_authenticate {
             return no_token(www_authenticate);
@@ -101,7 +101,7 @@ impl Problem {
     fn json(&self, to: &Recipient<'_>) -> String {
         let status = self.status.as_u16();
         if self.status == StatusCode::UNAUTHORIZED {
-            // The one error that the reference's authentication answers without the API's shape.
+            // The reference's authentication sends this error in a form of its own.
             let body = serde_json::json!({
                 "message": self.body(to, str::to_owned),
                 "code": format!("{status} {}", title(self.status)),
@@ -136,7 +136,7 @@ impl Problem {
         format!("{} {}\n\n{body}", self.status.as_u16(), title(self.status))
     }
 
-    /// The detail in its setting, with the markup that HTML keeps and the others lose.
+    /// Returns the text around the detail, with markup that the other forms than HTML remove.
     fn body(&self, to: &Recipient<'_>, escape: fn(&str) -> String) -> String {
         let is_ours = self.status == StatusCode::INTERNAL_SERVER_ERROR && self.detail.is_empty();
         let detail = escape(if is_ours { OUR_FAULT } else { &self.detail });
@@ -161,7 +161,7 @@ impl Problem {
     }
 }
 
-/// The answer to who has no valid token, which looks the same whatever the client accepts.
+/// Response to a missing or invalid token. It is the same whatever the client accepts.
 fn no_token(www_authenticate: &str) -> Response {
     let body = serde_json::json!({"error": {
         "code": 401,
@@ -183,7 +183,7 @@ impl From<Denied> for Problem {
     }
 }
 
-/// Whether the store refuses because something is not there.
+/// Returns whether the store refuses because something does not exist.
 pub(super) fn is_absence(why: &Refusal) -> bool {
     matches!(
         why,
@@ -196,16 +196,14 @@ pub(super) fn is_absence(why: &Refusal) -> bool {
     )
 }
 
-/// To whom a problem is told.
+/// The request that a problem responds to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipient<'r> {
-    /// The method of the request.
     pub(super) method: &'r Method,
-    /// What the client sends and accepts.
+    /// Content type and accepted types.
     pub(super) offered: &'r Offered,
-    /// The version asked for; `None` as long as it is not known.
+    /// The requested version; `None` if it is not known yet.
     pub(super) asked: Option<Microversion>,
-    /// The id of the request.
     pub(super) request_id: &'r str,
 }
 
@@ -223,8 +221,8 @@ struct ErrorView<'a> {
     min_version: Option<String>,
 }
 
-/// Text without its markup: line breaks become blanks, `<br>` becomes a line break, other tags go.
-/// What a client wrote goes the same way, as in the reference.
+/// Removes markup: line breaks become spaces, `<br>` becomes a line break, other tags are dropped.
+/// As in the reference, this includes the client's text.
 fn strip_tags(text: &str) -> String {
     #[expect(clippy::unwrap_used, reason = "the patterns are constants, and a test uses them")]
     static PATTERNS: LazyLock<[Regex; 3]> = LazyLock::new(|| {

@@ -1,7 +1,7 @@
-//! The query string: its pairs, and the small languages of their values.
+//! The query string: its pairs, and the syntax of their values.
 //!
-//! What a value may contain changes with the microversion; that is said by [`Grammar`], whose
-//! fields are set on its ladder and nowhere else.
+//! The syntax depends on the microversion: [`Grammar`] has all differences, which are set on its
+//! ladder only.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,15 +18,15 @@ use super::spelling::any_uuid;
 use crate::http::api::query::pairs;
 use crate::model::effort::steps;
 
-/// What the values of the query may contain.
+/// Allowed syntax of the query's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one permission a version gave")]
 pub(super) struct Grammar {
     /// `!TRAIT` in `required`.
     pub(super) forbidden_traits: bool,
-    /// `in:A,B` in `required`, and `required` more than once.
+    /// `in:A,B` in `required`, and repeated `required`.
     pub(super) any_traits: bool,
-    /// `member_of` more than once.
+    /// Repeated `member_of`.
     pub(super) repeated_member_of: bool,
     /// `!` in `member_of`.
     pub(super) forbidden_aggregates: bool,
@@ -35,7 +35,7 @@ pub(super) struct Grammar {
 }
 
 impl Grammar {
-    /// The grammar of a version.
+    /// Returns the grammar of a version.
     pub(super) fn at(asked: Microversion) -> Self {
         let first = Self {
             forbidden_traits: false,
@@ -54,16 +54,16 @@ impl Grammar {
     }
 }
 
-/// A query string as pairs, in the order in which they were written.
+/// A query string as pairs, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::http) struct Query {
     pairs: Vec<(String, String)>,
-    /// Where the values of each name stand.
+    /// Indexes of the values of each name.
     places: HashMap<String, Vec<usize>>,
 }
 
 impl Query {
-    /// Reads the pairs. Text that is not UTF-8 or holds a NUL is refused.
+    /// Parses the pairs. Rejects text that is not UTF-8 or contains a NUL.
     pub(in crate::http) fn parse(text: &str) -> Result<Self, Problem> {
         let pairs = pairs(text, &['&', ';']);
         pairs
@@ -83,7 +83,7 @@ impl Query {
         Self { pairs, places }
     }
 
-    /// Checks names and values. The last of several values is the one that is looked at.
+    /// Checks names and values. If a name is repeated, its last value is checked.
     pub(super) fn check(&self, schema: &Schema) -> Result<(), Problem> {
         let members =
             self.pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.clone())));
@@ -92,73 +92,70 @@ impl Query {
         })
     }
 
-    /// The pairs of all other names.
     pub(in crate::http) fn without(&self, name: &str) -> Self {
         Self::of(self.pairs.iter().filter(|(other, _)| other != name).cloned().collect())
     }
 
-    /// The same with another name for one of them.
     pub(in crate::http) fn renamed(&self, from: &str, to: &str) -> Self {
         let rename = |name: &String| if name == from { to.to_owned() } else { name.clone() };
         Self::of(self.pairs.iter().map(|(name, it)| (rename(name), it.clone())).collect())
     }
 
-    /// All names, in their order.
     pub(in crate::http) fn names(&self) -> impl Iterator<Item = &str> {
         self.pairs.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The pairs as a text that can be read: without the percent signs of the URL.
+    /// Returns the pairs as a readable text, without percent-encoding.
     pub(in crate::http) fn written(&self) -> String {
         let pairs = self.pairs().map(|(name, value)| format!("{name}={value}"));
         pairs.collect::<Vec<_>>().join("&")
     }
 
-    /// All pairs.
     pub(in crate::http) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// All values of a name.
+    /// Returns all values of a name.
     pub(in crate::http) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> {
         let places = self.places.get(name).into_iter().flatten();
         let values = places.filter_map(|&place| self.pairs.get(place));
         values.inspect(|_| steps(1)).map(|(_, value)| value.as_str())
     }
 
-    /// The value of a name that must not be repeated: nobody would see which of the values counts.
+    /// Returns the value of a name, which must not be repeated.
     pub(in crate::http) fn once(&self, name: &str) -> Result<Option<&str>, Problem> {
         let count = self.all(name).count();
         if count > 1 {
-            let detail = format!("{name} can be given once, not {count} times");
+            let detail = format!("{name} can be given only once, not {count} times");
             return Err(Problem::bad_request(detail).code(Code::DuplicateKey));
         }
         Ok(self.last(name))
     }
 
-    /// The last value of a name.
+    /// Returns the last value of a name.
     pub(in crate::http) fn last(&self, name: &str) -> Option<&str> {
         self.all(name).next_back()
     }
 }
 
-/// Each once, where it stood first.
+/// Removes duplicates, keeping the first.
 pub(super) fn distinct(names: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut known = HashSet::new();
     let names = names.into_iter().inspect(|_| steps(1));
     names.filter(|name| known.insert(name.clone())).collect()
 }
 
-/// Traits as clauses: of each clause in `required` any trait will do; none in `forbidden` may be.
+/// Traits as clauses: one trait of each `required` clause is needed; none of `forbidden` is
+/// allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Traits {
-    /// Every clause has a trait.
+    /// No clause is empty.
     pub(super) required: Vec<Vec<String>>,
-    /// In the order in which they were first written.
+    /// In the order of the query.
     pub(super) forbidden: Vec<String>,
 }
 
-/// `required` with a suffix: all values from 1.39, before it the last.
+/// Parses `required` with a suffix: all values from 1.39, before that the last one.
 pub(super) fn traits(query: &Query, suffix: &str, grammar: Grammar) -> Result<Traits, Problem> {
     let values: Vec<_> = query.all(&format!("required{suffix}")).collect();
     let counted = if grammar.any_traits { 0 } else { values.len().saturating_sub(1) };
@@ -172,7 +169,7 @@ pub(super) fn traits(query: &Query, suffix: &str, grammar: Grammar) -> Result<Tr
     Ok(traits)
 }
 
-/// One value of `required`: `A,!B`, or `in:A,B`.
+/// Parses a value of `required`: `A,!B`, or `in:A,B`.
 pub(super) fn trait_clauses(value: &str, grammar: Grammar) -> Result<Traits, Problem> {
     if let Some(list) = value.strip_prefix("in:") {
         return any_of_traits(value, list, grammar);
@@ -188,7 +185,7 @@ pub(super) fn trait_clauses(value: &str, grammar: Grammar) -> Result<Traits, Pro
     let mut traits = Traits::default();
     for name in value.split(',').map(str::trim) {
         steps(1);
-        // Any number of marks counts as one: a slip of the reference that clients may rely on.
+        // Repeated marks count as one: a quirk of the reference that clients may rely on.
         let unmarked = name.trim_start_matches('!');
         if unmarked.is_empty() {
             return Err(expected(form, "Got an empty trait in"));
@@ -230,16 +227,16 @@ fn any_of_traits(value: &str, list: &str, grammar: Grammar) -> Result<Traits, Pr
     Ok(Traits { required: vec![names], forbidden: Vec::new() })
 }
 
-/// Aggregates as clauses: of each clause in `required` any will do; none in `forbidden` may be.
+/// Aggregates as clauses: one of each `required` clause is needed; none of `forbidden` is allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Aggregates {
-    /// Every clause has an aggregate.
+    /// No clause is empty.
     pub(super) required: Vec<Vec<Uuid>>,
-    /// In the order in which they were written.
+    /// In the order of the query.
     pub(super) forbidden: Vec<Uuid>,
 }
 
-/// `member_of` with a suffix: `A`, `in:A,B`, `!A`, `!in:A,B`, repeated from 1.24.
+/// Parses `member_of` with a suffix: `A`, `in:A,B`, `!A`, `!in:A,B`, repeatable from 1.24.
 pub(super) fn member_of(
     query: &Query,
     suffix: &str,
@@ -267,7 +264,7 @@ pub(super) fn member_of(
     Ok(aggregates)
 }
 
-/// One value of `member_of`: whether it forbids, and which aggregates.
+/// Parses a value of `member_of`: whether it forbids, and the aggregates.
 fn aggregate_clause(value: &str) -> Result<(bool, Vec<Uuid>), Problem> {
     let (forbidden, rest) = value.strip_prefix('!').map_or((false, value), |rest| (true, rest));
     let list: Vec<&str> = match rest.strip_prefix("in:") {
@@ -292,7 +289,7 @@ fn aggregate_clause(value: &str) -> Result<(bool, Vec<Uuid>), Problem> {
     Ok((forbidden, uuids.collect::<Result<_, _>>()?))
 }
 
-/// `in_tree`: a UUID in any spelling.
+/// Parses `in_tree`: a UUID in any notation.
 pub(super) fn in_tree(value: &str) -> Result<Uuid, Problem> {
     any_uuid(value.trim()).ok_or_else(|| {
         Problem::bad_request(format!(
@@ -302,7 +299,7 @@ pub(super) fn in_tree(value: &str) -> Result<Uuid, Problem> {
     })
 }
 
-/// `resources`: `VCPU:2,MEMORY_MB:1024`. A class named twice has its last amount.
+/// Parses `resources`: `VCPU:2,MEMORY_MB:1024`. If a class is repeated, the last amount applies.
 pub(super) fn resources(value: &str) -> Result<Vec<(String, i64)>, Problem> {
     let badly_formed = |got: &str| {
         Problem::bad_request(format!(
@@ -332,7 +329,7 @@ pub(super) fn resources(value: &str) -> Result<Vec<(String, i64)>, Problem> {
     Ok(resources)
 }
 
-/// More than any inventory can give, so that all greater amounts are as good as this one.
+/// More than any inventory can provide, so greater amounts are equivalent.
 const AMOUNT_MAX: i64 = i32::MAX as i64 + 1;
 
 fn amount_of(class: &str, text: &str) -> Result<i64, Problem> {

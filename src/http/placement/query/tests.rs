@@ -192,7 +192,7 @@ fn resources_are_classes_with_amounts() {
         ("VCPU: 1 ", &[("VCPU", 1)]),
         ("VCPU:+1", &[("VCPU", 1)]),
         ("VCPU:007", &[("VCPU", 7)]),
-        // No inventory holds as much, however much it is.
+        // More than any inventory can hold.
         ("VCPU:99999999999999999999", &[("VCPU", 2_147_483_648)]),
     ] {
         let parsed = resources(text).unwrap();

@@ -1,7 +1,7 @@
 //! The whole API as one table: path, method, versions, rule, handler.
 //!
-//! Order matters twice: `Allow` lists the methods of a path as they stand here, and of several rows
-//! of one method the first says what a version without any is told.
+//! Order matters twice: `Allow` lists the methods of a path in table order, and the first of
+//! several rows of a method decides the response of a version without any.
 
 use super::microversion::{
     AGGREGATES, ALLOCATION_CANDIDATES, DELETE_ALL_INVENTORIES, ENSURE_RESOURCE_CLASS,
@@ -14,7 +14,7 @@ use super::{
 use crate::auth::policy::rule;
 use crate::http::api::routes::{Route, delete, get, post, put, route};
 
-/// What is answered without a token.
+/// The route that needs no token.
 pub(super) fn root() -> Route<Placement> {
     route("/", [get(.., None, root::show).of_any_media()])
 }

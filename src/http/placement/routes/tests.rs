@@ -26,7 +26,7 @@ fn each_write_is_of_a_kind_under_which_it_is_kept_if_it_is_refused() {
     }
 }
 
-/// The table as text: path, method, versions, media, rule.
+/// Prints the table: path, method, versions, media, rule.
 fn printed() -> String {
     let mut text = String::new();
     for route in routes() {
@@ -69,7 +69,7 @@ fn the_operations_of_a_rule_are_the_rows_under_it() {
     let mut rows: Vec<(String, &str)> = Vec::new();
     for route in routes() {
         for row in &route.rows {
-            // The consumer of an allocation is called by its full name there.
+            // The policy calls the consumer by its full name.
             let path = route.path.replace("{consumer}", "{consumer_uuid}");
             let rule = row.rules.first().map_or("", |rule| rule.name());
             rows.push((format!("{} {path}", row.method), rule));
@@ -93,11 +93,11 @@ fn every_rule_but_that_of_usages_stands_in_the_table() {
     let used = |name: &str| used.iter().any(|rule| rule.name() == name);
     let unused: Vec<_> =
         OPERATIONS.iter().map(|rule| rule.name).filter(|name| !used(name)).collect();
-    // Whose usages they are, only its handler knows.
+    // The rule depends on the project in the query, so the handler checks it.
     assert_eq!(unused, ["placement:usages"]);
 }
 
-/// A router of the API's paths that tells which form a path has and what its parts are.
+/// A router that responds with the matched path and its segments.
 fn paths() -> Router {
     routes().into_iter().fold(Router::new(), |router, route| {
         let form = route.path;
@@ -109,7 +109,7 @@ fn paths() -> Router {
     })
 }
 
-/// The form of a path, below a prefix or not, with its parts; nothing if there is none.
+/// Returns the matched path with its segments, below an optional prefix; `None` if none matches.
 async fn found(prefix: &str, path: &str) -> Option<String> {
     let request = Request::builder().uri(path).body(Body::empty()).ok()?;
     let answer = paths().oneshot(normalized::<Placement>(prefix, request)).await.unwrap();

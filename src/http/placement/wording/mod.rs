@@ -1,15 +1,15 @@
-//! The words for a violation of a schema.
+//! Texts of schema violations.
 //!
-//! Clients read these texts, so they are those of Python's jsonschema, which the reference uses:
-//! message, keyword and place in the schema, the schema there, place in the value, the value there.
-//! Of a long value the beginning is shown.
+//! Clients read them, so they are those of Python's jsonschema, which the reference uses: message,
+//! keyword and path in the schema, the schema, path in the value, the value. Long values are
+//! truncated.
 
 use serde_json::Value;
 
 use super::validation::{Step, Violation};
 use crate::http::api::python::{Shown, pretty, repr, text_repr};
 
-/// What a client is told of a violation.
+/// Returns the text of a violation.
 pub(super) fn text(violation: &Violation<'_>) -> String {
     format!(
         "{}\n\nFailed validating {} in {}:\n    {}\n\nOn {}:\n    {}",
@@ -63,7 +63,7 @@ fn unexpected_message(violation: &Violation<'_>) -> String {
     format!("{listed} {verb} not match any of the regexes: {}", patterns.join(", "))
 }
 
-/// Names as a list without brackets.
+/// Joins quoted names.
 fn listed(names: &[&str]) -> String {
     let mut list = Shown::default();
     for (number, name) in names.iter().enumerate() {
@@ -78,7 +78,7 @@ fn listed(names: &[&str]) -> String {
     list.into_text()
 }
 
-/// One type or several.
+/// Joins the names of types.
 fn type_names(names: &Value) -> String {
     match names {
         Value::Array(names) => names.iter().map(repr).collect::<Vec<_>>().join(", "),

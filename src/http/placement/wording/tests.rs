@@ -38,7 +38,7 @@ fn allocations() -> Shape {
         .require("project_id", string().length(1, 5))
 }
 
-/// Names that look like numbers or like paths, and those that are empty, are names like others.
+/// Names that look like numbers or paths, and empty ones, are handled like others.
 fn mappings() -> Shape {
     map().each("[a-z0-9]{1,64}", array().with("minItems", 1).of(uuid()))
 }
@@ -60,10 +60,10 @@ fn told(schema: &Schema, json: &str) -> String {
     schema.check(&value).expect_err(json)
 }
 
-/// Schema, value, and what Python's jsonschema 4.26 says of it.
+/// Schema, value, and the text of Python's jsonschema 4.26.
 type Case = (fn() -> Shape, &'static str, &'static str);
 
-/// In full.
+/// The complete texts.
 const WHOLE_TEXTS: &[Case] = &[
     (
         provider,
@@ -175,7 +175,7 @@ On instance['policy']:
     ),
 ];
 
-/// The same, shortened to the message, the keyword with its place, and the place of the value.
+/// Only the message, the keyword with its path, and the path of the value.
 const SHORT_TEXTS: &[Case] = &[
     (
         provider,
@@ -437,7 +437,7 @@ fn whole_doubles_are_integers() {
     }
 }
 
-/// Of a value that is longer than anyone reads the beginning is shown, however it would be laid out.
+/// Long values are truncated, whatever their layout.
 #[test]
 fn a_long_value_is_cut() {
     let long = "k".repeat(300_000);
@@ -453,7 +453,7 @@ fn a_long_value_is_cut() {
     assert!(text.contains("... were unexpected)") && text.len() < 100_000, "{}", text.len());
 }
 
-/// With as many violations as a body can have, at the ends of paths as long as they can be.
+/// The maximum number of violations in a body, at the ends of paths of the maximum length.
 #[test]
 fn looking_for_the_worst_takes_no_longer_than_the_value() {
     let long = "k".repeat(1000);
@@ -506,7 +506,7 @@ fn items_are_the_same_if_their_values_are() {
     }
 }
 
-/// Values of the words that the shapes above know, mostly wrong.
+/// Values with names from the shapes above, mostly invalid.
 fn value() -> impl Strategy<Value = Value> {
     let text = prop::sample::select(vec!["", "a", "abcdef", "5c0bfa846b1c4bbd9d2f7e8a4c3de901"]);
     let leaf = prop_oneof![
@@ -531,7 +531,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// What passes is what passes with the crate that others use.
+    /// The verdict equals that of the crate `jsonschema`.
     #[test]
     fn the_verdict_is_that_of_jsonschema(value in value()) {
         for shape in [provider(), inventories(), aggregates(), allocations(), policy(), mappings()] {

@@ -1,7 +1,7 @@
-//! What bodies may contain, and what is said of those that contain something else.
+//! Validation of request bodies.
 //!
-//! A body is an object with known keys and nothing else. The sentences have the form that the first
-//! implementation's validation gave them.
+//! A body is an object with known keys and no others. The messages have the form of the first
+//! implementation's validation.
 
 use serde_json::Value;
 
@@ -11,48 +11,44 @@ use crate::http::api::python::{repr, text_repr};
 use crate::http::api::text::shortened;
 pub(super) use crate::planner::json::{NAME_MAX, Object, text_fault};
 
-/// The longest description, in characters.
+/// Maximum length of a description, in characters.
 pub(super) const DESCRIPTION_MAX: usize = 65_535;
-/// How much of a value an explanation repeats, in characters.
+/// Maximum length of a value in a message, in characters.
 const SHOWN_MAX: usize = 300;
 
-/// A key that a body may have.
+/// A key of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
-    /// The key.
     pub(super) name: &'static str,
-    /// What its value must be.
+    /// The check of its value.
     pub(super) check: Check,
-    /// Whether the body must have it.
     pub(super) required: bool,
 }
 
-/// What a value must be.
+/// The check of a value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
-    /// A text of at most so many characters.
+    /// A string of at most this many characters.
     Text(usize),
-    /// A text of at least one character, and at most so many.
+    /// A string of at least one character, and at most this many.
     Name(usize),
     /// The same, or null.
     TextOrNull(usize),
-    /// An object of anything.
+    /// Any object.
     Dictionary,
-    /// What a rule with a name says; the rule gives its words if the value breaks it.
+    /// A named check, which returns a message if the value fails it.
     Custom(&'static str, fn(&Value) -> Result<(), String>),
 }
 
-/// A key that must be there.
 pub(super) const fn required(name: &'static str, check: Check) -> Key {
     Key { name, check, required: true }
 }
 
-/// A key that may be there.
 pub(super) const fn optional(name: &'static str, check: Check) -> Key {
     Key { name, check, required: false }
 }
 
-/// Reads a body as an object, whatever its media type.
+/// Parses a body as an object, whatever its media type.
 pub(super) fn read(body: &[u8]) -> Result<Object, Problem> {
     if body.trim_ascii().is_empty() {
         return Err(Problem::bad_request("No JSON object could be decoded"));
@@ -72,12 +68,12 @@ pub(super) fn read(body: &[u8]) -> Result<Object, Problem> {
     Ok(object)
 }
 
-/// Checks a body. It may have the keys given, which stand in alphabetical order, and no others.
+/// Checks a body. `keys` are the allowed keys, in alphabetical order.
 pub(super) fn check(body: &Object, keys: &[Key]) -> Result<(), Problem> {
     fault(body, keys).map_or(Ok(()), |fault| Err(Problem::bad_request(fault)))
 }
 
-/// What is wrong with a body, if something is.
+/// Returns the message for a body, if it is invalid.
 fn fault(body: &Object, keys: &[Key]) -> Option<String> {
     if body.is_empty() {
         return Some("-> top level has no data to validate against schema".to_owned());
@@ -94,7 +90,7 @@ fn fault(body: &Object, keys: &[Key]) -> Option<String> {
         .or_else(|| keys.iter().find_map(|key| key.check.fault(key.name, body.get(key.name)?)))
 }
 
-/// What is said of the first key, in alphabetical order, that a body may not have.
+/// Returns the message for the first key, in alphabetical order, that is not allowed.
 fn unexpected(body: &Object, keys: &[Key]) -> Option<String> {
     let strangers =
         body.iter().filter(|(name, _)| keys.iter().all(|key| key.name != name.as_str()));
@@ -114,7 +110,7 @@ fn unexpected(body: &Object, keys: &[Key]) -> Option<String> {
 }
 
 impl Check {
-    /// What is wrong with the value of a key, if something is.
+    /// Returns the message for the value of a key, if it is invalid.
     fn fault(self, key: &str, value: &Value) -> Option<String> {
         let (check, reason) = match self {
             Self::Name(most) => {
@@ -139,7 +135,7 @@ impl Check {
     }
 }
 
-/// A value as an explanation shows it.
+/// Formats a value for a message.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => cut(text),

@@ -1,4 +1,4 @@
-//! From the query string of `GET /allocation_candidates` to a [`search::Request`].
+//! Converts the query string of `GET /allocation_candidates` into a [`search::Request`].
 //!
 //! [`search::Request`]: Request
 
@@ -22,10 +22,10 @@ use crate::http::placement::schema::{Schema, Shape, any_type, object, string};
 use crate::model::effort::steps;
 use crate::search::{Group, Order, Policy, Request};
 
-/// What the limit looks like.
+/// Pattern of `limit`.
 const LIMIT_PATTERN: &str = "^[1-9][0-9]*$";
 
-/// What may be asked.
+/// Schema of the query.
 static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     let text = || any_type(&["string"]);
     let first = object().require("resources", string()).closed();
@@ -60,7 +60,7 @@ fn groups(query: Shape, names: &[&str], suffix: &str) -> Shape {
     names.iter().fold(query, |query, name| query.each(&format!("^{name}({suffix})?$"), string()))
 }
 
-/// The request that a query makes.
+/// Converts a query into a request.
 pub(in crate::http) fn request(
     query: &Query,
     asked: Microversion,
@@ -80,7 +80,7 @@ pub(in crate::http) fn request(
     if asked.has(FORBIDDEN_TRAITS) {
         check_conflicts(&groups)?;
     }
-    // Of several policies the first counts.
+    // If the policy is repeated, the first one applies.
     let policy = query.all("group_policy").next().filter(|policy| !policy.is_empty());
     let suffixed = groups.iter().filter(|group| !group.suffix.is_empty()).count();
     if policy.is_none() && suffixed > 1 {
@@ -103,7 +103,7 @@ pub(in crate::http) fn request(
     })
 }
 
-/// The order of the trees in the answer to one request.
+/// Returns the order of the trees for one request.
 pub(in crate::http) fn order(chosen: &CandidateOrder) -> Order {
     match chosen {
         CandidateOrder::Stored => Order::Stored,
@@ -115,7 +115,7 @@ pub(in crate::http) fn order(chosen: &CandidateOrder) -> Order {
     }
 }
 
-/// Of several limits the first counts; the schema has looked at the last.
+/// If `limit` is repeated, the first one applies, although the schema has checked the last.
 fn limit(query: &Query) -> Result<Option<usize>, Problem> {
     let Some(first) = query.all("limit").next() else { return Ok(None) };
     let digits = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
@@ -126,11 +126,11 @@ fn limit(query: &Query) -> Result<Option<usize>, Problem> {
             repr(&LIMIT_PATTERN.into())
         )));
     }
-    // More than can be counted is as good as no limit.
+    // A number that overflows is no limit.
     Ok(first.parse().ok())
 }
 
-/// Traits that the root must have, and must not have.
+/// Returns the traits that the root must have, and those it must not have.
 fn root_traits(query: &Query, grammar: Grammar) -> Result<(Vec<String>, Vec<String>), Problem> {
     let mut values = query.all("root_required");
     let Some(value) = values.next() else { return Ok((Vec::new(), Vec::new())) };
@@ -168,7 +168,7 @@ fn same_subtree(query: &Query) -> Result<Vec<Vec<String>>, Problem> {
     query.all("same_subtree").map(subtree).collect()
 }
 
-/// The groups in the order in which the query first names them.
+/// Returns the groups in the order in which the query first names them.
 fn collect_groups(query: &Query, grammar: Grammar) -> Result<Vec<Group>, Problem> {
     #[expect(clippy::unwrap_used, reason = "the patterns are constants, and tests use them")]
     static KEYS: LazyLock<[Regex; 2]> = LazyLock::new(|| {
@@ -189,16 +189,16 @@ fn collect_groups(query: &Query, grammar: Grammar) -> Result<Vec<Group>, Problem
     Ok(gathering.groups)
 }
 
-/// The groups of the parameters that were looked at so far.
+/// The groups of the parameters read so far.
 struct Gathering<'q> {
     query: &'q Query,
     grammar: Grammar,
     groups: Vec<Group>,
-    /// Where the group of a suffix stands, and which of its parameters have been gathered.
+    /// For each suffix: the position of its group, and which of its parameters were read.
     places: HashMap<String, Place>,
 }
 
-/// Where a group stands, and whether the parameters that may be repeated are gathered.
+/// Position of a group, and whether its repeatable parameters were read.
 struct Place {
     group: usize,
     required: bool,
@@ -206,10 +206,10 @@ struct Place {
 }
 
 impl Gathering<'_> {
-    /// Sets what one parameter says of its group. Of a repeated `resources` or `in_tree` the last
-    /// counts. The values of the others are gathered all at once where the first stands, because that
-    /// is where the reference tells what is wrong with any of them; never again for the others, or a
-    /// query of many would be read as often as it has parameters.
+    /// Applies a parameter to its group. If `resources` or `in_tree` is repeated, the last one
+    /// applies. The values of other parameters are all read at the first occurrence, because the
+    /// reference reports their errors there; later occurrences are skipped, or a query would be
+    /// read as many times as it has parameters.
     fn add(&mut self, what: &str, suffix: &str, value: &str) -> Result<(), Problem> {
         steps(1);
         let next = self.groups.len();
@@ -237,7 +237,7 @@ impl Gathering<'_> {
     }
 }
 
-/// From 1.36 a group may go without resources, if a subtree has it.
+/// From 1.36, a group may have no resources if `same_subtree` names it.
 fn check_subtrees(groups: &[Group], same_subtree: &[Vec<String>]) -> Result<(), Problem> {
     let in_subtree: HashSet<&String> = same_subtree.iter().flatten().collect();
     let resourceless = || groups.iter().filter(|group| group.resources.is_empty());
@@ -273,7 +273,7 @@ fn check_subtrees(groups: &[Group], same_subtree: &[Vec<String>]) -> Result<(), 
     Ok(())
 }
 
-/// Before 1.36 every group has resources.
+/// Before 1.36, every group needs resources.
 fn check_orphans(groups: &[Group]) -> Result<(), Problem> {
     let orphans = |what: &str, is: fn(&Group) -> bool| {
         let without = groups.iter().filter(|group| group.resources.is_empty() && is(group));
@@ -303,7 +303,7 @@ fn check_orphans(groups: &[Group]) -> Result<(), Problem> {
     Err(Problem::bad_request(detail))
 }
 
-/// No clause of traits may be forbidden whole.
+/// A clause of required traits must not consist of forbidden traits only.
 fn check_conflicts(groups: &[Group]) -> Result<(), Problem> {
     let mut conflicts = Vec::new();
     for group in groups {

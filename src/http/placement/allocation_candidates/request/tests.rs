@@ -19,7 +19,7 @@ fn parsed(asked: Microversion, text: &str) -> Result<Request, Problem> {
     request(&Query::parse(text).unwrap(), asked, &Options::default())
 }
 
-/// What is told, without what is said before the detail everywhere.
+/// Returns the code and the detail of the error, without its constant prefix.
 fn told(asked: Microversion, text: &str) -> (Code, String) {
     let problem = parsed(asked, text).expect_err(text);
     assert_eq!(problem.status, 400);
@@ -251,12 +251,12 @@ proptest! {
     }
 }
 
-/// So many parts, numbered, one after the other.
+/// Joins `count` numbered parts.
 fn parts(count: usize, separator: &str, part: impl Fn(usize) -> String) -> String {
     (0..count).map(part).collect::<Vec<_>>().join(separator)
 }
 
-/// Each kind of parameter alone fills the URI; reading it takes steps for its length alone.
+/// Each kind of parameter alone fills the URI; the time to read it is linear in its length.
 #[test]
 fn reading_a_query_takes_no_longer_than_the_query() {
     type Make<'m> = &'m dyn Fn(usize) -> String;

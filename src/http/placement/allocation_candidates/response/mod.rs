@@ -1,7 +1,7 @@
-//! Candidates as clients see them, written straight to bytes while they are found.
+//! Writes candidates as JSON bytes while they are found.
 //!
-//! The one place where an answer is not a view: there may be very many candidates, and clients wait
-//! for them. What depends on the version is decided once, in [`Shape`].
+//! Only this response is not a view, because there may be many candidates and clients wait for
+//! them. [`Shape`] holds all that depends on the version.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::observe::spans::{self, span};
 use crate::search::{Candidate, Next, Request, Search};
 use crate::world::{Provider, World};
 
-/// So much is looked at without a pause, in steps of the search and inventories for summaries: a few
-/// milliseconds' work. Candidates may be rare, and what is looked at for summaries may not be shown.
+/// Maximum work between two pauses, in search steps and inventories read for summaries: a few
+/// milliseconds. Candidates may be rare, and many inventories may not be shown.
 const WORK_AT_ONCE: u64 = 200_000;
-/// A step of a search for more parts than this is too large for a thread that serves requests.
+/// With more parts than this, a search step is too large for a thread that serves requests.
 const PARTS_MAX: usize = 32;
 
-/// What a version shows.
+/// Fields shown by a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing a version shows")]
 pub(super) struct Shape {
@@ -33,12 +33,12 @@ pub(super) struct Shape {
     mappings: bool,
     traits: bool,
     family: bool,
-    /// The classes that summaries show, in their order; `None`: all.
+    /// The classes in summaries, sorted; `None`: all.
     classes: Option<Vec<ClassId>>,
 }
 
 impl Shape {
-    /// Of the answer to a request.
+    /// Returns the shape of the response to a request.
     pub(super) fn of(asked: Microversion, request: &Request, world: &World) -> Self {
         let named = request.groups.iter().flat_map(|group| &group.resources);
         let mut requested: Vec<_> = named.filter_map(|(class, _)| world.class_id(class)).collect();
@@ -54,39 +54,38 @@ impl Shape {
     }
 }
 
-/// An answer being written.
+/// A response being written.
 #[derive(Debug)]
 pub(super) struct Writing {
     world: Arc<World>,
     search: Search,
     shape: Shape,
     text: Text,
-    /// How many candidates there were.
+    /// Number of candidates so far.
     candidates: usize,
-    /// How many inventories were looked at for summaries.
+    /// Number of inventories read for summaries.
     looked_at: u64,
     stage: Stage,
 }
 
-/// What is written next.
+/// Progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Candidates,
-    /// Nothing: it is looked for what summaries tell of.
+    /// Candidates are written; the summaries are being determined.
     Survey,
-    /// Summaries, after that of the provider in a slot.
+    /// Summaries, after the provider in this slot.
     Summaries(Option<u32>),
 }
 
-/// Why writing stopped.
+/// Reason for a pause or the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stopped {
-    /// There is enough to send.
+    /// Enough bytes are ready to send.
     Full,
-    /// Much has been looked at: whoever writes on may want to know whether anybody still waits, and
-    /// to let others come to their turns.
+    /// Much work was done: the caller may check that the client is still connected, and give other
+    /// requests a turn.
     Paused,
-    /// All is written.
     Done,
 }
 
@@ -98,7 +97,7 @@ impl Drop for Writing {
 }
 
 impl Writing {
-    /// Of what a search will find; the text begins with room for that many bytes.
+    /// Starts a response to a search, with room for this many bytes.
     pub(super) fn new(search: Search, shape: Shape, room: usize) -> Self {
         let mut text = Text::with_room(room);
         text.push("{\"allocation_requests\":[");
@@ -107,32 +106,32 @@ impl Writing {
         Self { world, search, shape, text, candidates: 0, looked_at: 0, stage }
     }
 
-    /// Whether a step of the search may take longer than a thread that serves requests has time for.
+    /// Returns whether a search step may take too long for a thread that serves requests.
     pub(super) fn is_large(&self) -> bool {
         self.search.parts() > PARTS_MAX
     }
 
-    /// What was done so far, in steps.
+    /// Returns the work done so far, in steps.
     fn work(&self) -> u64 {
         self.search.steps() + self.looked_at
     }
 
-    /// How many candidates there were so far.
+    /// Returns the number of candidates so far.
     pub(super) fn candidates(&self) -> usize {
         self.candidates
     }
 
-    /// Whether there is anything to take that tells of a candidate.
+    /// Returns whether the bytes written contain a candidate.
     pub(super) fn has_news(&self) -> bool {
         self.candidates > 0 && self.text.len() > 0
     }
 
-    /// What is written and not yet taken; the next part will have about that many bytes.
+    /// Takes the bytes written, and reserves `next` bytes for the next part.
     pub(super) fn take(&mut self, next: usize) -> Bytes {
         self.text.take(next + next / 8)
     }
 
-    /// Writes on until there are that many bytes to take, or another reason to stop.
+    /// Writes until `enough` bytes are ready, or there is another reason to stop.
     pub(super) fn write(&mut self, enough: usize) -> Stopped {
         let most = self.work() + WORK_AT_ONCE;
         let searching = span!("search", berth.candidates = Empty, berth.search.steps = Empty);
@@ -147,7 +146,7 @@ impl Writing {
             Ok(last) => last,
         };
         let _rendering = span!("render").entered();
-        // As `work` has it, while the search is lent out.
+        // As in `work`, which cannot be called while the search is borrowed.
         let steps = self.search.steps();
         for provider in self.search.summarised_after(last) {
             let is_full = self.text.len() >= enough;
@@ -165,8 +164,8 @@ impl Writing {
         Stopped::Done
     }
 
-    /// Writes candidates, and finds out what summaries tell of. Returns the provider after which summaries
-    /// go on, or why it has stopped before they are written.
+    /// Writes candidates, and determines the providers of the summaries. Returns the provider after
+    /// which summaries continue, or why it stopped before them.
     fn search_on(&mut self, enough: usize, most: u64) -> Result<Option<u32>, Stopped> {
         loop {
             if let Stage::Summaries(last) = self.stage {
@@ -245,7 +244,7 @@ impl Text {
         self.push("}");
     }
 
-    /// Says how many inventories were looked at.
+    /// Writes a summary. Returns the number of inventories read.
     fn summary(&mut self, provider: &Provider<'_>, shape: &Shape, world: &World) -> u64 {
         let mut looked_at = 0;
         self.uuid(provider.uuid());

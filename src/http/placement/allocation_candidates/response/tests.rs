@@ -49,7 +49,7 @@ fn provider(id: i64, uuid: Uuid, parent: Option<i64>) -> ProviderRow {
     }
 }
 
-/// A root with memory, disk and a trait, and below it a child with CPUs.
+/// A root with memory, disk and a trait, and a child with CPUs.
 fn world() -> Arc<World> {
     let catalogue = Catalogue {
         classes: [
@@ -170,7 +170,7 @@ fn nothing_found_is_two_empty_members() {
     assert_eq!(answer(LATEST, &[("VCPU", 1000)]), nothing);
 }
 
-/// Many roots with room, so that the answer comes in parts.
+/// Many roots with free capacity, so that the response has several parts.
 fn many(count: i64) -> Arc<World> {
     let catalogue = Catalogue { classes: [(ClassId(0), name("VCPU"))].into(), traits: [].into() };
     let root = |nth| ProviderRow {
@@ -180,7 +180,7 @@ fn many(count: i64) -> Arc<World> {
     Arc::new(World::build(catalogue, (1..=count).map(root).collect()))
 }
 
-/// An answer taken whenever there are so many bytes of it, and how often that was.
+/// Takes a response in parts of at least `enough` bytes; returns it with the number of parts.
 fn in_parts(mut writing: Writing, enough: usize) -> (String, usize) {
     let (mut text, mut parts) = (Vec::new(), 0);
     loop {
@@ -208,7 +208,7 @@ fn a_large_answer_comes_in_parts_of_one_text() {
     assert_eq!(answer["provider_summaries"].as_object().map(serde_json::Map::len), Some(2000));
 }
 
-/// A tree's summaries may end one part and begin the next.
+/// A tree's summaries may span two parts.
 #[test]
 fn parts_may_end_anywhere() {
     for asked in [ALLOCATION_CANDIDATES, NESTED_CANDIDATES, LATEST] {
@@ -221,8 +221,7 @@ fn parts_may_end_anywhere() {
     }
 }
 
-/// How much is done between two pauses while an answer is written however long it gets, and how many
-/// pauses there are.
+/// Returns the maximum work between two pauses of a complete response, and the number of pauses.
 fn work_between_pauses(mut writing: Writing) -> (u64, usize) {
     let (mut longest, mut pauses) = (0, 0);
     loop {
@@ -237,10 +236,10 @@ fn work_between_pauses(mut writing: Writing) -> (u64, usize) {
     }
 }
 
-/// However little of what is looked at is written.
+/// Even if little of what is read is written.
 #[test]
 fn an_answer_is_not_written_for_long_without_a_pause() {
-    // Beyond the bound no more is begun than one step of a search, or one summary.
+    // Beyond the limit, at most one search step or one summary is started.
     let most = WORK_AT_ONCE + 50_000 + 200;
     let trees = |count: i64, stocked: i32| {
         let classes = (0..=stocked).map(|nth| (ClassId(nth), name(&format!("CUSTOM_{nth}"))));
@@ -259,7 +258,7 @@ fn an_answer_is_not_written_for_long_without_a_pause() {
     let (longest, pauses) = work_between_pauses(writing(LATEST, &asked, trees(40_000, 1)));
     assert!(longest <= most && pauses > 0, "candidates: {longest} steps, {pauses} pauses");
 
-    // Of a hundred classes one is shown.
+    // One of a hundred classes is shown.
     let asked = request(NESTED_CANDIDATES, &[("CUSTOM_0", 1), ("CUSTOM_1", 1)]);
     let found = writing(REQUIRED_TRAITS, &asked, trees(8000, 100));
     let (longest, pauses) = work_between_pauses(found);

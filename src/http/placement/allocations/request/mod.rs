@@ -1,4 +1,4 @@
-//! What clients may write about allocations, and the claims it means.
+//! Parses allocations in request bodies into claims.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ use crate::model::Expected;
 use crate::model::effort::steps;
 use crate::store::allocations::ConsumerClaim;
 
-/// What `PUT /allocations/{consumer}` accepts.
+/// Schema of `PUT /allocations/{consumer}`.
 pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     Ladder::from(object().require("allocations", as_list()).closed())
         .then(PROJECT_AND_USER, with_owner)
@@ -33,11 +33,11 @@ pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
         .map(Shape::for_bodies)
 });
 
-/// What `POST /allocations` accepts.
+/// Schema of `POST /allocations`.
 pub(super) static REPLACE_MANY_BODY: LazyLock<Ladder<Schema>> =
     LazyLock::new(|| by_consumer(1).map(Shape::for_bodies));
 
-/// Allocations of at least so many consumers, by consumer.
+/// Allocations of at least `least` consumers, by consumer.
 pub(in crate::http::placement) fn by_consumer(least: u8) -> Ladder<Shape> {
     let first = map().with("minProperties", least).closed();
     Ladder::from(of_consumer(0))
@@ -58,7 +58,7 @@ fn resources() -> Shape {
     map().with("minProperties", 1).each(NAME, amount).closed()
 }
 
-/// Allocations of one consumer, from at least so many providers.
+/// Allocations of one consumer, with at least `least` providers.
 fn of_consumer(least: u8) -> Shape {
     let entry = object().allow("generation", integer()).require("resources", resources()).closed();
     let by_provider = map().with("minProperties", least).each(UUID, entry).closed();
@@ -83,8 +83,8 @@ fn with_type(body: Shape) -> Shape {
     body.require("consumer_type", string().with("pattern", NAME).length(1, LONGEST))
 }
 
-/// Allocations of one consumer as a body says them. `A` is the form of the allocations proper,
-/// [`List`] or [`ByProvider`].
+/// The allocations of one consumer in a body. `A` is the form of the allocations, [`List`] or
+/// [`ByProvider`].
 #[derive(Deserialize)]
 pub(in crate::http::placement) struct Wanted<A> {
     allocations: A,
@@ -94,7 +94,7 @@ pub(in crate::http::placement) struct Wanted<A> {
     consumer_type: Option<String>,
 }
 
-/// To 1.11.
+/// Until 1.11.
 pub(super) type List = Vec<Entry>;
 
 /// From 1.12.
@@ -117,7 +117,7 @@ pub(in crate::http::placement) struct Resources {
 }
 
 impl From<Wanted<List>> for Wanted<ByProvider> {
-    /// Of a provider named twice the last entry counts.
+    /// If a provider is repeated, the last entry applies.
     fn from(listed: Wanted<List>) -> Self {
         let mut by_provider: Vec<(String, Resources)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -143,7 +143,7 @@ impl From<Wanted<List>> for Wanted<ByProvider> {
 }
 
 impl Wanted<ByProvider> {
-    /// The claim it is, of that consumer.
+    /// Converts the body into a claim of the consumer.
     pub(in crate::http::placement) fn into_claim(
         self,
         consumer: Uuid,
@@ -174,7 +174,7 @@ impl Wanted<ByProvider> {
     }
 }
 
-/// The claims of a body that says several consumers' allocations.
+/// Returns the claims in a body with several consumers.
 pub(in crate::http::placement) fn claims(
     wanted: Ordered<Wanted<ByProvider>>,
     asked: Microversion,
@@ -193,7 +193,7 @@ pub(in crate::http::placement) fn claims(
     Ok(claims)
 }
 
-/// What is said of a consumer that is not a UUID.
+/// Returns the problem of a consumer that is not a UUID.
 pub(super) fn malformed_consumer(text: &str) -> Problem {
     Problem::bad_request(format!("Malformed consumer_uuid: {text}"))
 }

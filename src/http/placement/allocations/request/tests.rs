@@ -23,7 +23,7 @@ fn body(value: &Value) -> Body {
     Body(Bytes::from(value.to_string()))
 }
 
-/// A body with everything its version wants, and nothing else.
+/// The smallest body that a version accepts.
 fn least(asked: Microversion) -> Value {
     let mut body = if asked.has(ALLOCATIONS_BY_PROVIDER) {
         json!({"allocations": {A.to_string(): {"resources": {"VCPU": 1}}}})
@@ -100,7 +100,7 @@ fn a_body_becomes_a_claim() {
     let listed = json!({"allocations": [
         entry(A, json!({"VCPU": 1})),
         entry(B, json!({"DISK_GB": 5})),
-        // Of two entries for one provider the last counts.
+        // The last of two entries for a provider applies.
         entry(A, json!({"VCPU": 2, "MEMORY_MB": 64.0})),
     ]});
     let expected = ConsumerClaim {
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// Bodies of a megabyte of each kind, as they should be and with a fault at the end.
+/// Bodies of a megabyte of each kind, valid and with an error at the end.
 #[test]
 fn reading_a_body_takes_no_longer_than_the_body() {
     let uuid = |nth: usize| Uuid::from_u128(nth as u128).to_string();
