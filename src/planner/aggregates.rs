@@ -1,5 +1,5 @@
-//! Metadata of host aggregates, and the demands that flavors make of it
-//! (`aggregate_instance_extra_specs:KEY=...`), in the grammar of Nova's filter of that name.
+//! Metadata of host aggregates, and the demands that flavors make on it (`aggregate_instance_extra_specs:KEY=...`),
+//! in the grammar of Nova's filter of that name.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use crate::world::Provider;
 pub struct AggregateMetadata(HashMap<Uuid, BTreeMap<String, String>>);
 
 impl FromIterator<(Uuid, String, String)> for AggregateMetadata {
-    /// From aggregates, keys and values.
+    /// Collects aggregates, keys and values.
     fn from_iter<T: IntoIterator<Item = (Uuid, String, String)>>(rows: T) -> Self {
         let mut all: HashMap<Uuid, BTreeMap<String, String>> = HashMap::new();
         for (aggregate, key, value) in rows {
@@ -23,9 +23,8 @@ impl FromIterator<(Uuid, String, String)> for AggregateMetadata {
 }
 
 impl AggregateMetadata {
-    /// Whether a host, given by the root of its tree, meets all demands: by key, what a value must be. Each
-    /// aggregate of the host may have several values for a key, with commas between them; one of all these
-    /// has to be what the demand asks for.
+    /// Returns whether a host, given by the root of its tree, meets all demands, by key. Each aggregate of the host
+    /// may have several values for a key, separated by commas; one of all these must match the demand.
     pub fn meets(&self, root: &Provider<'_>, demands: &BTreeMap<String, String>) -> bool {
         demands.iter().all(|(key, demand)| {
             let aggregates = root.aggregates().iter().filter_map(|uuid| self.0.get(uuid));
@@ -77,7 +76,7 @@ fn matches(value: &str, demand: &str) -> bool {
     }
 }
 
-/// What is wrong with a demand: an operator without an operand is never met.
+/// Checks a demand: an operator without an operand can never be met.
 ///
 /// # Errors
 /// A clause for the operator of the cloud.

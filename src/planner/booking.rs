@@ -1,6 +1,6 @@
-//! What has to be written to store or delete a plan: the plan and its placements, the capacity held for them,
-//! and the units that exclusivity groups take. [`write_draft`] makes it of a [`Draft`] and the chosen hosts,
-//! [`delete`] of a stored plan. The store writes it in one transaction.
+//! The writes that store or delete a plan: the plan and its placements, the capacity held for them, and the units
+//! that exclusivity groups take. [`write_draft`] derives them from a [`Draft`] and the chosen hosts, [`delete`]
+//! from a stored plan. The store applies them in one transaction.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,12 +17,12 @@ use crate::world::World;
 /// Provider, name of the resource class, amount.
 pub type Amounts = Vec<(Uuid, String, i64)>;
 
-/// A change to a plan and to what it holds, to be written as a whole or not at all.
+/// A change to a plan and its holds, to be written atomically.
 #[derive(Clone, Debug)]
 pub struct BookingPlan {
-    /// The plan as it is to be, with the generation that was read.
+    /// The new plan, with the generation that was read.
     pub plan: Plan,
-    /// What becomes of the plan itself.
+    /// The change to the plan itself.
     pub write: PlanWrite,
     /// The stored groups concerned, each with the generation at which hosts were chosen.
     pub groups: Vec<(Uuid, i64)>,
@@ -30,8 +30,8 @@ pub struct BookingPlan {
     pub placements: Vec<PlacementWrite>,
     /// Placements to delete.
     pub removed: Vec<Uuid>,
-    /// What is to be held for which placements, each by a consumer with the id of the placement. Without
-    /// amounts, nothing is held any more.
+    /// The amounts to hold for placements, each by a consumer with the id of the placement. Without amounts, the
+    /// hold is released.
     pub holds: Vec<(Uuid, Amounts)>,
     /// Hosts of the units that groups take.
     pub units: Vec<ExclusiveHost>,
@@ -39,23 +39,22 @@ pub struct BookingPlan {
     pub unit_providers: Vec<Uuid>,
 }
 
-/// What becomes of a plan.
+/// A change to a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanWrite {
-    /// It is created.
+    /// Create it.
     Create,
-    /// It is changed.
+    /// Update it.
     Update,
-    /// It is deleted.
+    /// Delete it.
     Delete,
 }
 
 /// A placement to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementWrite {
-    /// The placement as it is to be, except for `holds`, which are as they were read. If the consumer that
-    /// is to take the hold over (`ticket`) has allocations on the host of the hold already, it takes over
-    /// at once.
+    /// The new placement, except for `holds`, which are as read. If the consumer that is to take over the hold
+    /// (`ticket`) already has allocations on the host of the hold, it takes over at once.
     pub new: Placement,
     /// The `consumer` and `ticket` that were read; `None`: the placement is new.
     pub seen: Option<(Uuid, Option<Uuid>)>,
@@ -67,21 +66,21 @@ impl PlacementWrite {
         Self { new: row.clone(), seen: Some((row.consumer, row.ticket)) }
     }
 
-    /// Whether it belonged to an instance when it was read, and does not any more. The instance keeps its
+    /// Returns whether it belonged to an instance when it was read, and no longer does. The instance keeps its
     /// allocations.
     pub fn leaves_instance(&self) -> bool {
         self.seen
             .is_some_and(|(consumer, _)| consumer != self.new.id && consumer != self.new.consumer)
     }
 
-    /// Whether the plan held capacity for it when it was read.
+    /// Returns whether the plan held capacity for it when it was read.
     pub fn was_held(&self) -> bool {
         self.seen.is_some_and(|(consumer, _)| consumer == self.new.id) && !self.new.holds.is_empty()
     }
 }
 
-/// Whether a booking that the store refused may succeed when hosts are chosen again in the present
-/// state. If no hosts were `chosen`, the same capacity would be asked for again.
+/// Returns whether a refused booking may succeed when hosts are chosen again in the current state. If no hosts were
+/// `chosen`, the same capacity would be requested again.
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other refusal is final")]
 pub(crate) fn may_succeed_again(refusal: &Refusal, chosen: bool) -> bool {
     match refusal {
@@ -97,10 +96,10 @@ pub(crate) fn may_succeed_again(refusal: &Refusal, chosen: bool) -> bool {
     }
 }
 
-/// Why there is no booking.
+/// A reason why there is no booking.
 #[derive(Debug)]
 pub(crate) enum BookingError {
-    /// The world has changed since the plan was read; what is missing.
+    /// The world has changed since the plan was read; the missing item.
     Stale(String),
     /// The program is at fault.
     Bug(Bug),
@@ -112,11 +111,11 @@ impl From<Bug> for BookingError {
     }
 }
 
-/// What has to be written to store a draft with the hosts in `answer`, which is `None` if nobody needed a
-/// host. `None`: nothing has to be written.
+/// Derives the booking of a draft with the hosts in `answer`, which is `None` if no server needed a host. `None`:
+/// there is nothing to write.
 ///
 /// # Errors
-/// A provider with a hold is not in the world any more, or servers and places differ in number.
+/// A provider with a hold is no longer in the world, or servers and places differ in number.
 pub(crate) fn write_draft(
     draft: &Draft,
     answer: Option<&Answer>,
@@ -148,7 +147,7 @@ pub(crate) fn write_draft(
     booking.finish(units)
 }
 
-/// What has to be written to delete a plan. Its holds are given up; instances keep their allocations.
+/// Derives the booking that deletes a plan. Its holds are released; instances keep their allocations.
 pub(crate) fn delete(plan: &Plan, placements: &[Placement], stored: &[StoredGroup]) -> BookingPlan {
     let groups: BTreeSet<Uuid> =
         placements.iter().flat_map(|row| row.groups.iter().copied()).collect();
@@ -170,7 +169,7 @@ pub(crate) fn delete(plan: &Plan, placements: &[Placement], stored: &[StoredGrou
 struct Builder<'b> {
     draft: &'b Draft,
     world: &'b World,
-    /// Stored groups that servers join, leave, or move in: plans of others that use them are planned again.
+    /// Stored groups that servers join, leave, or move in: other plans that use them are planned again.
     groups: BTreeSet<Uuid>,
     placements: Vec<PlacementWrite>,
     removed: Vec<Uuid>,
@@ -197,7 +196,7 @@ impl<'b> Builder<'b> {
         self.holds.push((placement, amounts));
     }
 
-    /// Adds one server with the host that was chosen for it.
+    /// Adds one server with its chosen host.
     fn add_server(
         &mut self,
         nth: usize,
@@ -252,7 +251,7 @@ impl<'b> Builder<'b> {
             self.hold(row.id, wants);
             new.consumer = row.id;
             new.planned_on = placed.map(|placed| placed.root);
-            // A migration is of a server that runs, and that its scheduler reserves again.
+            // A migrated server is running, and its scheduler reserves it again.
             new.ticket = row.ticket.filter(|_| !server.clear_reservation);
             if moved && server.clear_reservation {
                 new.reserved = Some(false);
@@ -267,8 +266,8 @@ impl<'b> Builder<'b> {
         Ok(())
     }
 
-    /// Marks a placement as reserved. If the plan holds its capacity, the instance gets a ticket to take the
-    /// hold over.
+    /// Marks a placement as reserved. If the plan holds its capacity, the instance gets a ticket to take over the
+    /// hold.
     fn reserve(&mut self, row: &Placement, new: &mut Placement) -> Result<(), BookingError> {
         new.reserved = Some(true);
         let instance = new.resource_id.as_deref().and_then(instance);
@@ -278,14 +277,14 @@ impl<'b> Builder<'b> {
         }
         new.ticket = instance;
         if !self.held.contains(&row.id) {
-            // Claims the same once more, so that the hold certainly exists when the ticket is given.
+            // Claims the same amounts again, so that the hold certainly exists when the ticket is issued.
             let held = self.present_amounts(row)?;
             self.hold(row.id, held);
         }
         Ok(())
     }
 
-    /// What its consumer holds for a placement at present.
+    /// The amounts that the consumer of a placement currently holds.
     fn present_amounts(&self, row: &Placement) -> Result<Amounts, BookingError> {
         let want = |(provider, class, amount): &(_, _, i64)| {
             let provider = self.world.provider_by_id(*provider)?.uuid();
@@ -320,7 +319,7 @@ impl<'b> Builder<'b> {
     }
 }
 
-/// Whether two consumers hold the same, in whichever order.
+/// Returns whether two consumers hold the same, in any order.
 fn are_equal(one: &Amounts, other: &Amounts) -> bool {
     let sorted = |amounts: &Amounts| {
         let mut sorted = amounts.clone();
@@ -335,7 +334,7 @@ fn instance(resource_id: &str) -> Option<Uuid> {
     Uuid::parse_str(&canonical(resource_id)).ok()
 }
 
-/// The placement of a server that is new.
+/// Creates the placement of a new server.
 fn new_placement(plan: &Plan, server: &DraftServer, position: i32, groups: Vec<Uuid>) -> Placement {
     let id = Uuid::new_v4();
     Placement {
@@ -350,7 +349,7 @@ fn new_placement(plan: &Plan, server: &DraftServer, position: i32, groups: Vec<U
         resource_key: server.resource_id.as_deref().map(canonical),
         reserved: None,
         consumer: id,
-        // A request may name the instance of a new server: then it needs no reservation.
+        // The request may name the instance of a new server, which then needs no reservation.
         ticket: server.resource_id.as_deref().and_then(instance),
         metadata: serde_json::Value::from(server.entry.metadata.clone()).to_string(),
         leaving: false,
@@ -360,7 +359,7 @@ fn new_placement(plan: &Plan, server: &DraftServer, position: i32, groups: Vec<U
     }
 }
 
-/// Whether a placement has to be written. Another spelling of the same instance is no change.
+/// Returns whether a placement has to be written. Another spelling of the same instance is no change.
 fn is_change(row: &Placement, new: &Placement) -> bool {
     Placement { resource_id: row.resource_id.clone(), ..new.clone() } != *row
 }

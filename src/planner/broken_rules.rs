@@ -1,20 +1,20 @@
-//! Relaxes rules that fixed servers break already. Instances are where their cloud has put them, and a
-//! plan whose rules are broken must still be able to grow. So a rule does not count for the fixed servers
-//! that break it; all other servers keep the rest of it.
+//! Relaxes rules that fixed servers already break. The cloud decides where instances are, and a plan whose rules
+//! are broken must still be able to grow. So a rule does not count for the fixed servers that break it; it still
+//! binds all other servers.
 //!
-//! Example: an affinity group has fixed servers A and B on one host, and C has been migrated elsewhere. A
-//! new member D has to join A and B; C does not count.
+//! Example: an affinity group has fixed servers A and B on one host, and C has been migrated elsewhere. A new
+//! member D has to join A and B; C does not count.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::solver::{Rule, Skew};
 
-/// Where the fixed servers are.
+/// The units of the fixed servers.
 #[derive(Debug, Default)]
 pub(super) struct FixedServers {
     /// The unit of each fixed server; `None` if it is in no known unit. Servers that may move are missing.
     unit_of: HashMap<usize, Option<usize>>,
-    /// How many of them are in each unit.
+    /// Number of fixed servers in each unit.
     in_unit: HashMap<usize, usize>,
 }
 
@@ -31,7 +31,7 @@ impl FromIterator<(usize, Option<usize>)> for FixedServers {
     }
 }
 
-/// A rule without the fixed servers that break it.
+/// Removes the fixed servers that break a rule from the rule.
 pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
     match rule {
         Rule::Together(level, servers) => Rule::Together(level, together(servers, stays)),
@@ -47,8 +47,7 @@ pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
     }
 }
 
-/// A number of servers in one unit: of the fixed servers in a unit, no more count than there may be, and so no
-/// other may join them.
+/// Maximum per unit: of the fixed servers in a unit, no more count than allowed, and so no other may join them.
 fn at_most(servers: Vec<usize>, most: u64, stays: &FixedServers) -> Vec<usize> {
     let mut counts: HashMap<usize, u64> = HashMap::new();
     let keeps = |server: &usize| match stays.unit_of.get(server) {
@@ -63,8 +62,8 @@ fn at_most(servers: Vec<usize>, most: u64, stays: &FixedServers) -> Vec<usize> {
     servers.into_iter().filter(keeps).collect()
 }
 
-/// How many servers the fullest domain may have if those that may move fill the emptiest domains. If the domains
-/// are not known, they are the units with fixed servers.
+/// The maximum number of servers in the fullest domain if the movable ones fill the emptiest domains. If the
+/// domains are unknown, they are the units with fixed servers.
 fn fullest(skew: &Skew, stays: &FixedServers) -> u64 {
     let mut counts: BTreeMap<usize, u64> = skew.domains.iter().map(|unit| (*unit, 0)).collect();
     let mut free = 0;
@@ -188,7 +187,7 @@ mod tests {
             domains: domains.to_vec(),
             absent: 0,
         };
-        // Domain 7 is empty, and stays so without further servers.
+        // Domain 7 is empty, and remains so without further servers.
         for (domains, servers, most) in [
             (&[5, 6, 7][..], &[0, 1, 2, 3, 4][..], 1),
             (&[5, 6, 7], &[0, 1, 2, 3, 4, 9], 2),

@@ -1,4 +1,4 @@
-//! How each host supplies servers of one size: the providers that allocation candidates would draw on,
+//! Computes how each host supplies servers of one size: the providers that allocation candidates would draw on,
 //! part by part.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,31 +19,30 @@ use crate::search::{Group as RequestGroup, Next, Policy, Request, Unknown};
 use crate::solver::{Budget, Choice, Conditions, Draws, Parts, Source, Supply, Way};
 use crate::world::{Provider, World};
 
-/// Different sizes of the servers of one plan at most: all hosts are searched for each size.
+/// Maximum number of different sizes of the servers of a plan: all hosts are searched for each size.
 const SIZES_MAX: usize = 500;
 
-/// The cost of beginning a search, in units of the budget.
+/// The cost of starting a search, in units of the budget.
 const BEGIN_WORK: usize = 1000;
 
-/// How hosts, by the slots of their roots in the world, supply servers of one size.
+/// The supply of servers of one size by hosts, which are given by the slots of their roots in the world.
 pub(super) type Supplies = Vec<(u32, Supply)>;
 
 /// The pools of a problem: inventories, numbered in the order in which they are first drawn on.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pub(super) list: Vec<(ProviderId, ClassId)>,
-    /// For each pool its provider's slot in the world, and the pool of this provider that was
-    /// numbered before it.
+    /// For each pool, its provider's slot in the world, and the previous pool of this provider.
     slots: Vec<(u32, PoolNumber)>,
-    /// For each slot, the pool there that was numbered last.
+    /// For each slot, its last pool.
     last: Vec<PoolNumber>,
 }
 
-/// The number of a pool, counted from one. More than these do not fit into memory.
+/// The number of a pool, counted from one. More pools do not fit into memory.
 type PoolNumber = Option<NonZeroU32>;
 
 impl Pools {
-    /// The memory that they take, in numbers of eight bytes.
+    /// Memory in use, in numbers of eight bytes.
     pub(super) fn size(&self) -> usize {
         self.last.len() / 2 + 3 * self.list.len()
     }
@@ -74,8 +73,8 @@ impl Pools {
         number - 1
     }
 
-    /// Numbers the pools of one size, which have numbers of their own. Returns the new number of each; `None` if
-    /// all keep theirs.
+    /// Adds the pools of one size, which are numbered separately. Returns the new number of each; `None` if all
+    /// keep theirs.
     pub(super) fn take_over(&mut self, own: Self) -> Option<Vec<usize>> {
         if self.list.is_empty() {
             *self = own;
@@ -88,7 +87,7 @@ impl Pools {
         (!keep_theirs).then_some(numbers)
     }
 
-    /// The class of each of some pools, and its inventory in the world of the pools.
+    /// The class of each of some pools, with its inventory in the world of the pools.
     pub(super) fn inventories<'w>(
         &self,
         world: &'w World,
@@ -101,10 +100,10 @@ impl Pools {
     }
 }
 
-/// Gives the pools of supplies new numbers.
+/// Renumbers the pools of supplies.
 ///
 /// # Errors
-/// A supply draws on a pool that has none.
+/// A supply draws on a pool without a number.
 pub(super) fn renumber(supplies: &mut Supplies, numbers: &[usize]) -> Result<(), Failure> {
     let number = |pool: usize| {
         let missing = || Failure::bug(format!("pool {pool} of a size has no number"));
@@ -149,7 +148,7 @@ pub(super) fn sizes<'s>(
     Ok(sizes)
 }
 
-/// What candidates for a server of a size are asked for.
+/// The request for candidates for a server of a size.
 pub fn request(world: &World, size: &Size) -> Request {
     // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
     let asked = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
@@ -160,8 +159,8 @@ pub fn request(world: &World, size: &Size) -> Request {
     }));
     let (mut required, mut forbidden) = (Vec::new(), Vec::new());
     if groups.len() > 1 && size.needs.is_empty() {
-        // Everything is in numbered groups. Traits of no group are left only where an explanation has left the
-        // resources out: they remain demands of the host.
+        // Everything is in numbered groups. Traits outside of groups remain only where an explanation has removed
+        // the resources: they are still demands on the host.
         let left = groups.remove(0);
         required = left.required.into_iter().filter(|clause| clause.len() == 1).flatten().collect();
         forbidden = left.forbidden;
@@ -210,7 +209,7 @@ fn group<'s>(
     }
 }
 
-/// How each host that has the capacity supplies a server of a size.
+/// The supply of servers of a size by each host with enough capacity.
 pub(super) fn supplies(
     world: &Arc<World>,
     size: &Size,
@@ -264,8 +263,8 @@ pub(super) fn supplies(
     }
 }
 
-/// The hosts that meet all other conditions of a request without amounts: a server that draws nothing is put
-/// there in one way. No flavor asks for nothing, but an explanation asks what would be without the amounts.
+/// The hosts that meet all other conditions of a request without amounts: a server that draws nothing has one way
+/// there. Every flavor requests amounts, but explanations examine requests without them.
 fn without_amounts(
     world: &World,
     request: &Request,
@@ -301,8 +300,8 @@ fn amounts(trees: &Trees) -> Result<Vec<Vec<(ClassId, u64)>>, Failure> {
     (0..trees.parts()).map(|part| trees.amounts(part).map(unsigned).collect()).collect()
 }
 
-/// How a tree supplies the parts with these amounts. `conditions` are those of the size, without and
-/// with the one that a server draws on the host itself. `parts` is memory that is used again.
+/// The supply of the parts with these amounts by a tree. `conditions` are those of the size, without and with the
+/// one for a server that draws on the host itself. `parts` is reused memory.
 fn supply(
     tree: &Tree<'_>,
     amounts: &[Vec<(ClassId, u64)>],
@@ -326,7 +325,7 @@ fn supply(
             let (provider, last, meets) = (option.number, option.last, option.meets.into());
             Way { draws, provider, last, meets, source }
         };
-        // Who draws on nothing but shared providers is on a host only if all of them are its own.
+        // A server that draws only on shared providers is on a host only if all of them are in its tree.
         let ways = tree.options(part).filter(|option| has_own || option.is_inside).map(way);
         let ways = parts.push(ways);
         if ways.is_empty() {
@@ -351,7 +350,7 @@ fn supply(
     holds.then_some(Supply::One(draws))
 }
 
-/// Whether several parts have amounts of the same class. Otherwise no two of them draw on one pool.
+/// Returns whether several parts have amounts of the same class. Otherwise no two of them draw on one pool.
 fn share_class(amounts: &[Vec<(ClassId, u64)>]) -> bool {
     let classes = |nth: usize| amounts.iter().skip(nth).flatten().map(|(class, _)| *class);
     amounts.iter().enumerate().any(|(nth, part)| {
@@ -359,8 +358,8 @@ fn share_class(amounts: &[Vec<(ClassId, u64)>]) -> bool {
     })
 }
 
-/// The pools on which several parts of a server can draw, where they need more than one consumer may
-/// have of the inventory, with that limit.
+/// The pools on which several parts of a server can draw, and together need more than one consumer may have of the
+/// inventory, with that limit.
 fn limits(parts: &Parts, pools: &Pools, tree: &Tree<'_>) -> Vec<(usize, u64)> {
     let mut drawn: HashMap<usize, (usize, u64)> = HashMap::new();
     for ways in parts.iter() {

@@ -1,5 +1,5 @@
-//! Changes that requests make to a stored plan. Each turns the [plan as it stands](CurrentPlan) into the
-//! [`Draft`] of what it is to be.
+//! Changes that requests make to a stored plan. Each turns the [current plan](CurrentPlan) into the [`Draft`] of
+//! its desired state.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,34 +21,34 @@ use crate::world::World;
 /// A change to a stored plan.
 #[derive(Clone, Debug)]
 pub(crate) enum PlanChange {
-    /// `POST /v1/plans` for a stack that has a plan, which must be as the request asks: nothing changes if
-    /// all servers are within the locations; otherwise all that are not reserved are placed again.
+    /// `POST /v1/plans` for a stack that has a plan. The plan must equal the request: nothing changes if all
+    /// servers are within the locations; otherwise all unreserved servers are placed again.
     Repeat(Arc<StackRequest>),
     /// `PUT /v1/plans/{plan}` without an action: adds resources.
     Add {
         /// The id of the stack, which must be that of the plan.
         stack_id: String,
-        /// Resources that the client believes to be there; those that are not are added.
+        /// Resources that the client expects to exist; missing ones are added.
         resources: Object,
         /// Resources to add or to replace.
         update: Object,
-        /// The policy from now on; `None`: that of the plan.
+        /// The new policy; `None`: that of the plan.
         policy: Option<PlacementPolicy>,
     },
     /// Action `update`: these resources replace all resources of the plan.
     Replace {
         /// The resources.
         resources: Object,
-        /// The policy from now on; `None`: that of the plan.
+        /// The new policy; `None`: that of the plan.
         policy: Option<PlacementPolicy>,
     },
     /// Action `migrate`: one server moves to another host.
     Migrate {
         /// The instance, or its orchestration id.
         server: String,
-        /// Hosts that it must not move to.
+        /// Hosts to avoid.
         excluded: Vec<String>,
-        /// Hosts that it may move to; `None`: any.
+        /// Allowed hosts; `None`: any.
         locations: Option<Vec<String>>,
         /// Whether the other servers of its affinity groups move with it.
         with_mates: bool,
@@ -57,11 +57,11 @@ pub(crate) enum PlanChange {
     Reserve {
         /// The placement.
         placement: Uuid,
-        /// The instance it is reserved for.
+        /// The instance for which it is reserved.
         resource_id: Option<String>,
-        /// Hosts that it may be on; `None`: any.
+        /// Allowed hosts; `None`: any.
         locations: Option<Vec<String>>,
-        /// Whether to choose a host again even if the present one is allowed.
+        /// Whether to choose a host again even if the current one is allowed.
         replan: bool,
     },
     /// `DELETE /v1/placements/{placement}`: removes one server.
@@ -69,11 +69,11 @@ pub(crate) enum PlanChange {
 }
 
 impl PlanChange {
-    /// The plan after the change; `document` is [the document after the change](Self::document), and
-    /// `flavors` are those that it names.
+    /// The plan after the change; `document` is [the document after the change](Self::document), and `flavors` are
+    /// those that it names.
     ///
     /// # Errors
-    /// Why the change is impossible.
+    /// The reason why the change is impossible.
     pub(crate) fn draft(
         &self,
         current: &CurrentPlan,
@@ -108,11 +108,11 @@ impl PlanChange {
         }
     }
 
-    /// The document after the change, if the change is about resources. Its flavors have to be looked up
-    /// before a draft can be made.
+    /// The document after the change, if the change concerns resources. Its flavors have to be looked up before a
+    /// draft can be made.
     ///
     /// # Errors
-    /// `Invalid`: the request is about another stack.
+    /// `Invalid`: the request is for another stack.
     pub(crate) fn document(&self, current: &CurrentPlan) -> Result<Option<Document>, Rejection> {
         let mut document = current.document.clone();
         match self {
@@ -123,7 +123,7 @@ impl PlanChange {
                         current.plan.stack_id
                     )));
                 }
-                // Resources that the plan has already are not overwritten by what the client believes.
+                // Resources that the plan already has are not overwritten.
                 document.put_new(resources);
                 document.put(update);
             }
@@ -145,12 +145,12 @@ impl PlanChange {
     }
 }
 
-/// Whether there is a storage backend on which volumes can be placed.
+/// Returns whether there is a storage backend on which volumes can be placed.
 pub(crate) fn has_storage(world: &World) -> bool {
     world.trait_id(traits::STORAGE).is_some_and(|id| world.trait_in_use(id))
 }
 
-/// Whether a provider has an inventory of each class of bandwidth.
+/// Returns whether a provider has an inventory of each class of bandwidth.
 pub(crate) fn has_bandwidth(world: &World) -> bool {
     BANDWIDTH.iter().all(|class| {
         let class = world.class_id(class);
@@ -198,8 +198,8 @@ fn repeat(current: &CurrentPlan, request: &StackRequest) -> Result<Draft, Reject
     Ok(draft)
 }
 
-/// The plan with other resources. Servers stay where they are, unless their size or zone changes;
-/// unreserved ones move only if there is no solution otherwise.
+/// The plan with other resources. Servers stay on their hosts, unless their size or zone changes; unreserved ones
+/// move only if there is no solution otherwise.
 fn replace(
     current: &CurrentPlan,
     mut document: Document,
@@ -235,8 +235,8 @@ fn migrate(
     Ok(draft)
 }
 
-/// If the placement belongs to another instance than the one it is to be reserved for, makes the server
-/// one without a place, because the allocations are those of the other instance. Returns whether it did.
+/// If the placement belongs to another instance than the one it is to be reserved for, removes its place, because
+/// the allocations are those of the other instance. Returns whether it did.
 fn replace_instance(draft: &mut Draft, at: usize, resource_id: Option<&str>) -> bool {
     let placement = draft.servers.get(at).and_then(|server| server.placement.as_ref());
     let is_other = placement.is_some_and(|it| {
@@ -275,8 +275,8 @@ fn reserve(
     }
 }
 
-/// Limits a server to these hosts. They replace the locations that the plan was created with, because the
-/// caller, Nova, has applied all other filters before.
+/// Limits a server to these hosts. They replace the locations from the creation of the plan, because the caller,
+/// Nova, has already applied all other filters.
 fn limit(draft: &mut Draft, at: usize, locations: &[String]) {
     if let Some(demand) = draft.stack.servers.get_mut(at) {
         demand.locations = vec![Arc::new(locations.iter().cloned().collect())];
@@ -320,7 +320,7 @@ mod tests {
         change.draft(current, document, &[])
     }
 
-    /// A plan of servers that are reserved, and hold nothing yet.
+    /// A plan of servers that are reserved, and do not hold anything yet.
     fn reserved(count: usize) -> CurrentPlan {
         let mut current = current(servers(count));
         for placement in &mut current.placements {
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!((left.removed.len(), left.leaving.len()), (1, 0));
         let left = draft(&replace, &reserved(2)).unwrap();
         assert_eq!((left.removed.len(), left.leaving.len()), (0, 1));
-        // A deletion of the placement itself takes it away all the same.
+        // Deleting the placement itself still removes it.
         let remove = PlanChange::Remove(Uuid::from_u128(1));
         let left = draft(&remove, &reserved(2)).unwrap();
         assert_eq!((left.removed.len(), left.leaving.len(), left.servers.len()), (1, 0, 1));

@@ -1,5 +1,5 @@
-//! Makes the solver's problem of a world and a stack: the hosts, what is free on them, the ways in which
-//! servers of each size fit there, and the hosts that each server may be on.
+//! Composes the solver's problem from a world and a stack: the hosts, their free capacity, the ways in which
+//! servers of each size fit there, and the allowed hosts of each server.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -22,16 +22,16 @@ use crate::solver::{
 };
 use crate::world::{Changes, Provider, World};
 
-/// A problem, and what its numbers mean.
+/// A problem, and the meaning of its numbers.
 #[derive(Debug)]
 pub(super) struct Composed {
     pub(super) problem: PlacementProblem,
-    /// The world as if servers that may move held nothing.
+    /// The world without the allocations of servers that may move.
     pub(super) world: Arc<World>,
     pub(super) hosts: Vec<HostEntry>,
     /// The provider and the class of each pool.
     pub(super) pools: Vec<(ProviderId, ClassId)>,
-    /// For each rule the group that it comes from.
+    /// For each rule, its group.
     pub(super) groups: Vec<usize>,
     /// The stored groups of each server.
     pub(super) memberships: Vec<BTreeSet<Uuid>>,
@@ -89,13 +89,13 @@ pub(super) fn compose(
     Ok(Composed { problem, world, hosts, pools, groups, memberships })
 }
 
-/// How hosts supply servers of one size, with the number of each pool if the supplies have others.
+/// The supply of servers of one size by hosts, with the number of each pool if the supplies have others.
 struct SuppliesOfSize {
     supplies: Supplies,
     numbers: Option<Vec<usize>>,
 }
 
-/// How hosts supply servers of each size, and the pools that are drawn on.
+/// The supply of servers of each size by hosts, and the pools drawn on.
 fn supplies_of(
     world: &Arc<World>,
     sizes: &[&Size],
@@ -103,7 +103,7 @@ fn supplies_of(
 ) -> Result<(Vec<SuppliesOfSize>, Pools), Failure> {
     let mut pools = Pools::default();
     let mut of_sizes = Vec::with_capacity(sizes.len());
-    // What a host supplies that is one provider, and uses nothing shared, is found sooner than its pools are
+    // The supply of hosts that are one provider, and use nothing shared, is found faster than its pools are
     // numbered twice.
     if 2 * world.lone().len_without(world.anchored()) > world.len() {
         for size in sizes {
@@ -152,7 +152,7 @@ fn ways<'s>(
     Ok(ways)
 }
 
-/// The rules without what fixed servers break; given where these are at each level.
+/// The rules relaxed for the fixed servers that break them; `stays` has these at each level.
 fn kept_rules(
     all: Vec<Rule>,
     [host, rack, cluster]: &[FixedServers; 3],
@@ -172,7 +172,7 @@ fn kept_rules(
     Ok(rules)
 }
 
-/// The hosts that each server may be on, and the ways in which it fits there. Equal servers share the data.
+/// The allowed hosts of each server, and the ways in which it fits there. Equal servers share the data.
 fn compose_servers<'s>(
     stack: &'s Stack,
     current_hosts: &[Option<usize>],
@@ -198,7 +198,7 @@ fn compose_servers<'s>(
             });
             continue;
         }
-        // Its instance holds what it needs as long as it stays.
+        // Its instance keeps its allocations as long as it stays.
         let keeps = server.present.as_ref().is_some_and(|present| !present.ours);
         let stays = keeps && !server.resized;
         let home = current_host.filter(|home| stays || filter.tells_homes_apart(*home));
@@ -222,9 +222,9 @@ fn compose_servers<'s>(
     Ok(composed)
 }
 
-/// The units of a level. The first host of a unit stands for the unit.
+/// The units of a level. The first host of a unit represents the unit.
 struct UnitHosts {
-    /// For each host, the first one of its unit; `None` if the unit is not known.
+    /// For each host, the first one of its unit; `None` if the unit is unknown.
     first: Vec<Option<usize>>,
 }
 
@@ -258,8 +258,8 @@ fn fixed_servers(
     fixed.map(|(server, (_, home))| (server, home.and_then(|home| units.unit(home)))).collect()
 }
 
-/// Adds the domains to the rule of servers that are to be distributed evenly: all units in which one of
-/// them may be, as far as all demands but those of other servers of the plan are concerned.
+/// Adds the domains to the rule of an even distribution: all units in which one of its servers may be, considering
+/// all demands except those of other servers of the plan.
 fn with_domains(
     rule: Rule,
     servers: &[solver::Server],
@@ -283,7 +283,7 @@ fn with_domains(
     Rule::Skew(Skew { domains: domains.into_iter().collect(), ..skew })
 }
 
-/// The world without what servers hold that may move or are removed.
+/// The world without the allocations of servers that may move or are removed.
 fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     let mut less: BTreeMap<ProviderId, BTreeMap<ClassId, i64>> = BTreeMap::new();
     let movers = stack.servers.iter().filter(|server| !server.is_fixed());
@@ -301,7 +301,7 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
         let mut row = provider.row();
         for inventory in &mut row.inventories {
             let less = less.get(&inventory.class).copied().unwrap_or(0);
-            // The world may be newer than what was read of the holds.
+            // The world may be newer than the holds that were read.
             inventory.used = (inventory.used - less).max(0);
         }
         providers.push((id, Some(row)));
@@ -310,7 +310,7 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
 }
 
 /// The hosts that can supply a server, or have one of the plan, ordered by name, so that the result does not depend
-/// on the order in which they were created.
+/// on the order of their creation.
 fn entries(
     world: &World,
     topology: &Topology,
@@ -339,7 +339,7 @@ fn entries(
     Ok(hosts)
 }
 
-/// A provider that is known to be in the world.
+/// Looks up a provider that must be in the world.
 fn provider(world: &World, id: ProviderId) -> Result<Provider<'_>, Failure> {
     let missing = || Failure::bug(format!("provider {} is not in its world", id.0));
     world.provider_by_id(id).ok_or_else(missing)
@@ -377,7 +377,7 @@ impl HostNumbers {
     }
 }
 
-/// The hosts of a problem: what they have, and their racks and clusters by number.
+/// The hosts of a problem: their capacity, and their racks and clusters by number.
 fn hosts_of(entries: &[HostEntry], rooms: Vec<HostRoom>) -> Vec<solver::Host> {
     let (mut racks, mut clusters) = (Numbers::default(), Numbers::default());
     let hosts = entries.iter().zip(rooms).map(|(entry, room)| solver::Host {
@@ -390,8 +390,8 @@ fn hosts_of(entries: &[HostEntry], rooms: Vec<HostRoom>) -> Vec<solver::Host> {
     hosts.collect()
 }
 
-/// Sets what servers add to the use of their hosts. Equal servers share the amounts. Those that stay add
-/// nothing, because what they hold is counted.
+/// Sets the amounts that servers add to the use of their hosts. Equal servers share them. Those that stay add
+/// nothing, because their allocations are counted already.
 fn set_amounts(
     servers: &mut [solver::Server],
     stack: &Stack,
@@ -414,11 +414,11 @@ fn set_amounts(
     }
 }
 
-/// Numbers for names, in the order in which they come.
+/// Numbers for names, in the order of their appearance.
 #[derive(Default)]
 struct Numbers<'n> {
     all: HashMap<&'n str, u32>,
-    /// The name before. Hosts of a rack often follow one another.
+    /// The previous name. Hosts of a rack are often adjacent.
     last: Option<(&'n str, u32)>,
 }
 
@@ -434,7 +434,7 @@ impl<'n> Numbers<'n> {
     }
 }
 
-/// The stored groups that each server is in, directly or by way of other groups.
+/// The stored groups of each server, directly or through other groups.
 fn stored_groups(stack: &Stack, groups: &[usize], rules: &[Rule]) -> Vec<BTreeSet<Uuid>> {
     let mut found = vec![BTreeSet::new(); stack.servers.len()];
     for (group, rule) in groups.iter().zip(rules) {

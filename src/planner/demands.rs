@@ -1,5 +1,5 @@
-//! What a server asks of the providers of its resources besides amounts and traits: all that a query for
-//! allocation candidates can say.
+//! The demands of a server on the providers of its resources besides amounts and traits: everything that a query
+//! for allocation candidates can express.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -10,13 +10,13 @@ use uuid::Uuid;
 
 use crate::search::GROUP_SUFFIX;
 
-/// Numbered groups of one server at most.
+/// Maximum number of numbered groups of one server.
 const GROUPS_MAX: usize = 32;
 
-/// Which providers may supply a group.
+/// Conditions on the providers of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct ProviderDemands {
-    /// Clauses of traits: each is met by one of its traits. Single traits stand elsewhere.
+    /// Clauses of traits: each is met by one of its traits. Single traits are elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub any_of: Vec<Vec<String>>,
     /// Clauses of aggregates: the provider is in one of each.
@@ -30,10 +30,10 @@ pub struct ProviderDemands {
     pub in_tree: Option<Uuid>,
 }
 
-/// A numbered group: what one provider supplies.
+/// A numbered group, supplied by one provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct NumberedGroup {
-    /// How much, by the name of the resource class.
+    /// Amounts by the name of the resource class.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub needs: BTreeMap<String, i64>,
     /// Traits that the provider must have.
@@ -42,7 +42,7 @@ pub struct NumberedGroup {
     /// Traits that it must not have.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub forbidden: BTreeSet<String>,
-    /// Which providers may supply it.
+    /// Conditions on its provider.
     #[serde(flatten)]
     pub providers: ProviderDemands,
 }
@@ -50,7 +50,7 @@ pub struct NumberedGroup {
 /// The demands of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct Demands {
-    /// Which providers may supply what is in no numbered group.
+    /// Conditions on the providers of resources outside of numbered groups.
     #[serde(flatten)]
     pub providers: ProviderDemands,
     /// The numbered groups by their suffix, such as `1` or `_NET`.
@@ -71,7 +71,7 @@ pub struct Demands {
 }
 
 impl NumberedGroup {
-    /// Whether it asks for something that a provider has: resources, a trait or an aggregate.
+    /// Returns whether it requires anything of a provider: resources, a trait or an aggregate.
     pub(crate) fn asks_for_something(&self) -> bool {
         !self.needs.is_empty()
             || !self.required.is_empty()
@@ -81,7 +81,7 @@ impl NumberedGroup {
 }
 
 impl ProviderDemands {
-    /// Adds those of the other.
+    /// Adds the demands of another group.
     ///
     /// # Errors
     /// They name different trees.
@@ -125,15 +125,15 @@ impl Demands {
         Ok(())
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no demands.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds those of the other, as those of a server to those of its flavor.
+    /// Adds other demands, for example those of a server to those of its flavor.
     ///
     /// # Errors
-    /// What contradicts what.
+    /// The contradiction.
     pub(crate) fn add(&mut self, other: &Self) -> Result<(), String> {
         self.providers.add(&other.providers)?;
         for (suffix, group) in &other.groups {
@@ -148,10 +148,10 @@ impl Demands {
         Ok(())
     }
 
-    /// Checks what concerns all groups together, as a query for allocation candidates is checked.
+    /// Checks conditions across all groups, like the check of a query for allocation candidates.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first fault.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.groups.len() > GROUPS_MAX {
             return Err(format!("a server has at most {GROUPS_MAX} numbered groups"));
@@ -182,7 +182,7 @@ impl Demands {
         Ok(())
     }
 
-    /// Each demand as a query for allocation candidates says it.
+    /// Formats each demand as in a query for allocation candidates.
     pub(crate) fn words(&self) -> Vec<String> {
         let mut words = self.providers.words("");
         for (suffix, group) in &self.groups {
@@ -206,7 +206,7 @@ impl Demands {
 /// Checks the suffix of a numbered group, which is one of a query for allocation candidates.
 ///
 /// # Errors
-/// What a suffix is.
+/// The rule for suffixes.
 pub(crate) fn check_suffix(suffix: &str) -> Result<(), String> {
     static SUFFIX: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(&format!("^({GROUP_SUFFIX})$")).ok());
@@ -219,7 +219,7 @@ pub(crate) fn check_suffix(suffix: &str) -> Result<(), String> {
 /// Reads `group_policy`.
 ///
 /// # Errors
-/// What it may be.
+/// The allowed values.
 pub(crate) fn is_isolated(policy: &str) -> Result<bool, String> {
     match policy {
         "isolate" => Ok(true),

@@ -1,7 +1,7 @@
-//! What a request for a stack asks for, and the plan of the stack does not, or the other way round. A request
-//! that differs would change the plan, and only `PUT /v1/plans/{plan}` changes plans.
+//! Compares a request for a stack with the plan of the stack. A request that differs would change the plan, and
+//! only `PUT /v1/plans/{plan}` changes plans.
 //!
-//! Names, metadata and instances of servers are not compared, because no host is chosen by them.
+//! Names, metadata and instances of servers are not compared, because they do not affect the choice of hosts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -15,19 +15,19 @@ use super::policy::words;
 use super::template::{GroupEntry, GroupRef, ServerEntry, Sizing, Template};
 use crate::model::PlacementPolicy;
 
-/// What `POST /v1/plans` asks for.
+/// A request for the plan of a stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StackRequest {
     /// The servers and groups, and the volumes and pipes, which count only for plans with storage and bandwidth.
     pub(crate) template: Template,
-    /// Hosts that all servers may be on; `None`: those of the plan if the stack has one, or else any.
+    /// Hosts allowed for all servers; `None`: those of the plan if the stack has one; otherwise any.
     pub(crate) locations: Option<Vec<String>>,
-    /// Which of several valid placements is the best.
+    /// The order of valid placements, the best first.
     pub(crate) policy: PlacementPolicy,
 }
 
 /// The first difference between a plan and a request for its stack: a clause that names the server or the group,
-/// its property, and both values. `None`: they ask for the same. `locations` is not compared.
+/// its property, and both values. `None`: there is no difference. `locations` is not compared.
 pub(super) fn first_difference(current: &CurrentPlan, request: &StackRequest) -> Option<String> {
     let template = &current.document.limited(request.template.clone());
     let comparison = Comparison { plan: current.plan.id, stored: StoredNames::of(&current.groups) };
@@ -41,7 +41,7 @@ pub(super) fn first_difference(current: &CurrentPlan, request: &StackRequest) ->
         })
 }
 
-/// The names of stored groups, which requests name by id or by name.
+/// The names of stored groups, which requests reference by id or by name.
 struct StoredNames<'s>(HashMap<Uuid, &'s str>);
 
 impl<'s> StoredNames<'s> {
@@ -55,7 +55,7 @@ impl<'s> StoredNames<'s> {
     }
 }
 
-/// Where something is that the other one does not have.
+/// The side of an element that the other side lacks.
 #[derive(Clone, Copy, Debug)]
 enum Only {
     Plan(Uuid),
@@ -83,7 +83,7 @@ impl Comparison<'_> {
         format!("{what} {before} in plan {} and {now} in the request", self.plan)
     }
 
-    /// The first element that only one of the two has.
+    /// The first element of only one of the two.
     fn only<T: Ord>(
         &self,
         before: impl IntoIterator<Item = T>,
@@ -92,7 +92,7 @@ impl Comparison<'_> {
         let (mut before, now): (BTreeSet<T>, BTreeSet<T>) =
             (before.into_iter().collect(), now.into_iter().collect());
         let new = now.into_iter().find(|element| !before.remove(element));
-        // What is left of `before` is in the plan only, unless the search ended at a new element.
+        // The remainder of `before` is in the plan only, unless the search ended at a new element.
         match new {
             Some(new) => Some((new, Only::Request(self.plan))),
             None => before.into_iter().next().map(|gone| (gone, Only::Plan(self.plan))),
@@ -196,7 +196,7 @@ impl Comparison<'_> {
     }
 
     fn shape(&self, name: &str, before: &Shape<'_>, now: &Shape<'_>) -> Option<String> {
-        // Stored groups may be named by id or by name, and `name` is the name of either.
+        // Stored groups may be referenced by id or by name, and `name` is the name of either.
         let is_stored = |shape: &Shape<'_>| matches!(shape.which, GroupRef::Stored(_));
         if before.which != now.which && !(is_stored(before) && is_stored(now)) {
             return Some(format!(
@@ -234,7 +234,7 @@ impl Comparison<'_> {
         Shape { which: &entry.which, members: servers.chain(groups).collect() }
     }
 
-    /// The name of a stored group, or else what a group of the request is called.
+    /// The name of a stored group; otherwise the name of a group of the request.
     fn group_name(&self, entry: &GroupEntry) -> String {
         match &entry.which {
             GroupRef::Stored(reference) => self.stored.name(reference),
@@ -243,7 +243,7 @@ impl Comparison<'_> {
     }
 }
 
-/// What is compared of a group.
+/// The compared properties of a group.
 struct Shape<'t> {
     which: &'t GroupRef,
     /// The members, by whether they are groups and by their ids, with their names.
@@ -295,7 +295,7 @@ mod tests {
             it["g"]["properties"]["resources"] = json!(["b", "a", "a"]);
         };
         assert_eq!(difference(another_order), None);
-        // No host is chosen by these.
+        // These do not affect the choice of hosts.
         let name = |it: &mut Value| it["a"]["metadata"] = json!({"owner": "me"});
         assert_eq!(difference(name), None);
     }

@@ -1,5 +1,5 @@
-//! What a plan remembers of its requests: the resources as they were sent, and the size of each server when
-//! its flavor was looked up, because plans do not change when flavors do.
+//! The stored description of a plan: the resources as requested, and the size of each server when its flavor was
+//! looked up, because plans do not change when flavors do.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -20,7 +20,7 @@ use crate::model::{Bug, Goal, PlacementPolicy, traits};
 pub(crate) const BANDWIDTH: [&str; 2] =
     ["NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"];
 
-/// Bytes of the stored document at most. Each update of a plan may add to it.
+/// Maximum size of the stored document, in bytes. Each update of a plan may add to it.
 pub(crate) const DOCUMENT_MAX: usize = 4 << 20;
 
 /// The stored description of a plan.
@@ -28,30 +28,30 @@ pub(crate) const DOCUMENT_MAX: usize = 4 << 20;
 pub(crate) struct Document {
     /// The resources, by the ids of the orchestrator.
     pub(crate) resources: Object,
-    /// The size of each server, by its id as it is compared.
+    /// The size of each server, by its canonical id.
     pub(crate) sizes: BTreeMap<String, Size>,
-    /// What the flavor of a server says besides the size, by the id of the server as it is compared. Servers
-    /// of whom it says nothing are left out.
+    /// The rules of each server's flavor besides the size, by the canonical id of the server. Servers without such
+    /// rules are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) flavor_rules: BTreeMap<String, FlavorRules>,
-    /// Whether volumes get a place: there was a storage backend when the plan was made or updated. Without one,
-    /// they are ignored.
+    /// Whether volumes are placed: there was a storage backend when the plan was made or updated. Otherwise they
+    /// are ignored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) volumes: bool,
-    /// Whether pipes count: there was an inventory of bandwidth when the plan was made or updated. Without
-    /// one, they are ignored.
+    /// Whether pipes count: there was an inventory of bandwidth when the plan was made or updated. Otherwise they
+    /// are ignored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) pipes: bool,
-    /// Hosts that all servers may be on.
+    /// Hosts allowed for all servers.
     pub(crate) locations: Option<Vec<String>>,
-    /// Whether the servers are spread. Versions that know no policies read this.
+    /// Whether the servers are spread, for versions without policies.
     pub(crate) spread: bool,
-    /// The policy; such versions have stored none.
+    /// The policy; versions without policies have stored none.
     pub(crate) policy: Option<StoredPolicy>,
 }
 
 impl Document {
-    /// A document of resources that have not been measured yet.
+    /// Creates a document of resources that have not been measured yet.
     pub(crate) fn new(
         resources: Object,
         locations: Option<Vec<String>>,
@@ -62,13 +62,13 @@ impl Document {
         document
     }
 
-    /// Changes the policy.
+    /// Sets the policy.
     pub(crate) fn set_policy(&mut self, policy: PlacementPolicy) {
         self.spread = policy.goal == Goal::Spread;
         self.policy = Some(StoredPolicy(policy));
     }
 
-    /// Which of several valid placements is the best.
+    /// The order of valid placements, the best first.
     pub(crate) fn policy(&self) -> PlacementPolicy {
         match self.policy {
             Some(StoredPolicy(policy)) => policy,
@@ -77,12 +77,12 @@ impl Document {
         }
     }
 
-    /// As it is stored.
+    /// The stored form.
     pub(crate) fn text(&self) -> Result<String, Bug> {
         serde_json::to_string(self).map_err(|error| unwritable(&error))
     }
 
-    /// From what is stored.
+    /// Parses the stored form.
     ///
     /// # Errors
     /// `Unreadable`.
@@ -90,22 +90,22 @@ impl Document {
         serde_json::from_str(text).map_err(|error| Rejection::Unreadable(error.to_string()))
     }
 
-    /// The resources, understood. Those of a request have to be checked by [`Template::of_request`].
+    /// Parses the resources. The resources of a request have to be checked by [`Template::of_request`].
     ///
     /// # Errors
-    /// `Invalid`, with the resource that is wrong.
+    /// `Invalid`, with the faulty resource.
     pub(crate) fn template(&self) -> Result<Template, Rejection> {
         let template = template::read(&self.resources)?;
         Ok(self.limited(template))
     }
 
-    /// A template without what this plan is made without: volumes, pipes.
+    /// Removes the types of resources that this plan ignores: volumes, pipes.
     pub(crate) fn limited(&self, template: Template) -> Template {
         let template = if self.volumes { template } else { template.without_volumes() };
         if self.pipes { template } else { template.without_pipes() }
     }
 
-    /// Adds resources that are not there yet.
+    /// Adds resources that do not exist yet.
     pub(crate) fn put_new(&mut self, resources: &Object) {
         let known: HashSet<String> = self.resources.keys().map(|id| canonical(id)).collect();
         let new = resources.iter().filter(|(id, _)| !known.contains(&canonical(id)));
@@ -113,7 +113,7 @@ impl Document {
         self.put(&new);
     }
 
-    /// Adds resources, or puts them in the place of those with the same ids.
+    /// Adds resources, or replaces those with the same ids.
     pub(crate) fn put(&mut self, resources: &Object) {
         let known = self.resources.keys().map(|id| (canonical(id), id.clone()));
         let mut known: HashMap<String, String> = known.collect();
@@ -123,7 +123,7 @@ impl Document {
         }
     }
 
-    /// Removes a server, also from the groups it is in.
+    /// Removes a server, including from its groups.
     pub(crate) fn remove(&mut self, server: &ServerEntry) {
         self.resources.retain(|id, _| canonical(id) != server.key);
         self.sizes.remove(&server.key);
@@ -141,8 +141,8 @@ impl Document {
         }
     }
 
-    /// Stores what the flavors of the servers of a template say. Servers that ask for the same as in `before`
-    /// keep it.
+    /// Stores the sizes and rules of the flavors of the servers of a template. Servers with the same request as in
+    /// `before` keep them.
     ///
     /// # Errors
     /// `Invalid`: a flavor does not exist, or the document is too large.
@@ -164,7 +164,7 @@ impl Document {
                 Some((key, size)) => (size.clone(), self.flavor_rules.get(key).cloned()),
                 None => (flavors.size(server)?, flavors.rules(server)?),
             };
-            // Checked on the way: one flavor with many traits may be that of many servers.
+            // Checked in the loop, because many servers may have one flavor with many traits.
             bytes += least_bytes(&size, rules.as_ref());
             check_bytes(bytes)?;
             sizes.insert(server.key.clone(), size);
@@ -175,7 +175,7 @@ impl Document {
         self.check_length()
     }
 
-    /// Refuses to keep more of a plan than [`DOCUMENT_MAX`].
+    /// Checks that the document does not exceed [`DOCUMENT_MAX`].
     ///
     /// # Errors
     /// `Invalid`.
@@ -190,7 +190,7 @@ fn unwritable(error: &serde_json::Error) -> Bug {
     Bug::new(format!("a plan's document cannot be written: {error}"))
 }
 
-/// How many bytes have been written.
+/// Number of bytes written.
 struct Length(usize);
 
 impl io::Write for Length {
@@ -214,7 +214,7 @@ fn check_bytes(bytes: usize) -> Result<(), Rejection> {
     )))
 }
 
-/// Bytes of the names in a size and in the rules of a flavor.
+/// A lower bound of the bytes of a size and of the rules of a flavor: their names.
 fn least_bytes(size: &Size, rules: Option<&FlavorRules>) -> usize {
     let names = size.needs.keys().chain(&size.required).chain(&size.forbidden);
     let of_flavor = rules.into_iter().flat_map(|rules| {
@@ -224,7 +224,7 @@ fn least_bytes(size: &Size, rules: Option<&FlavorRules>) -> usize {
     names.chain(of_flavor).chain(&words).map(String::len).sum()
 }
 
-/// Whether two servers ask for the same size.
+/// Returns whether two servers request the same size.
 pub(crate) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
     (&one.sizing, &one.required, &one.forbidden, &one.demands, one.is_volume, one.kilobits)
         == (
@@ -237,7 +237,7 @@ pub(crate) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
         )
 }
 
-/// Names and ids of the flavors that servers ask for, each once.
+/// Names and ids of the flavors that servers request, each once.
 pub(crate) fn flavors(template: &Template) -> Vec<String> {
     let flavor = |server: &ServerEntry| match &server.sizing {
         Sizing::Flavor(flavor) => Some(flavor.clone()),
@@ -247,7 +247,7 @@ pub(crate) fn flavors(template: &Template) -> Vec<String> {
     flavors.into_iter().collect()
 }
 
-/// Flavors as they are looked up.
+/// Flavors by name and by id.
 struct Flavors<'f> {
     by_name: HashMap<&'f str, &'f Flavor>,
     by_id: HashMap<&'f str, &'f Flavor>,
@@ -266,7 +266,7 @@ impl<'f> Flavors<'f> {
         flavor.ok_or_else(|| Rejection::Invalid(format!("flavor '{asked}' not found")))
     }
 
-    /// What the flavor of a server says besides the size, if it says something.
+    /// The rules of the server's flavor besides the size, if there are any.
     fn rules(&self, server: &ServerEntry) -> Result<Option<FlavorRules>, Rejection> {
         let Sizing::Flavor(asked) = &server.sizing else { return Ok(None) };
         let rules = self.find(asked)?.rules();
@@ -352,7 +352,7 @@ mod tests {
         let document =
             measured(Document { resources, ..Document::default() }, &Template::default(), 2);
         assert_eq!(Document::read(&document.text().unwrap()), Ok(document.clone()));
-        // Versions that knew no policies have stored whether servers are spread.
+        // Versions without policies have stored whether servers are spread.
         for (spread, goal) in [(false, Goal::Pack), (true, Goal::Spread)] {
             let old = Document { spread, ..document.clone() };
             let text = old.text().unwrap().replace(r#","policy":null"#, "");

@@ -1,31 +1,31 @@
-//! Why there are no places for the servers of a stack.
+//! Failures to find hosts for the servers of a stack.
 
 use crate::model::Bug;
 use crate::search::funnel::Funnel;
 use crate::solver::Budget;
 
-/// Why there are no places.
+/// A failure to find hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// There are none; why.
+    /// There are no hosts; the explanation.
     NoPlaces(Explanation),
-    /// The time was up before it was known whether there are.
+    /// The time was up before hosts were found or ruled out.
     OutOfTime,
-    /// The request is invalid whatever the hosts are: its groups contradict each other, it names a class or
-    /// trait that does not exist, or it is too large.
+    /// The request is invalid on any hosts: its groups contradict each other, it names a class or trait that does
+    /// not exist, or it is too large.
     Invalid(String),
     /// The program is at fault.
     Bug(Bug),
 }
 
 impl Failure {
-    /// A fault of the program, for the log.
+    /// Returns a fault of the program, for the log.
     pub(super) fn bug(what: impl Into<String>) -> Self {
         let what = what.into();
         Self::Bug(Bug::new(format!("the planner: {what}")))
     }
 
-    /// Why a budget has ended a search.
+    /// The failure for a spent budget.
     pub(super) fn of_end(budget: &Budget<'_>) -> Self {
         if budget.is_full() {
             return Self::Invalid(
@@ -38,14 +38,14 @@ impl Failure {
     }
 }
 
-/// Why nothing fits.
+/// The explanation of a contradiction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     /// For people.
     pub sentence: String,
     /// For programs: the demands that contradict each other, and no others.
     pub demands: Vec<Demand>,
-    /// For the servers among these: how many hosts each of their conditions rules out.
+    /// The number of hosts that each condition of these servers rules out.
     pub hosts: Vec<HostCounts>,
 }
 
@@ -55,51 +55,51 @@ pub struct Demand {
     /// `affinity`, `diversity` or `exclusivity` of a group; `server` for servers that need hosts; otherwise
     /// a condition of these servers.
     pub constraint: &'static str,
-    /// The resource class, trait or zone that a condition is about.
+    /// The resource class, trait or zone of a condition.
     pub name: Option<String>,
-    /// The group, if it is one's demand.
+    /// The group, if the demand is that of a group.
     pub group: Option<String>,
     /// `host`, `rack` or `cluster`.
     pub level: &'static str,
-    /// The servers, as the orchestrator calls them, as far as they are listed.
+    /// The orchestration ids of the servers, up to a maximum number.
     pub servers: Vec<String>,
     /// Their number.
     pub server_count: usize,
-    /// Units that are needed; of a class, the sum of the amounts.
+    /// Number of units needed; for a class, the sum of the amounts.
     pub needed: Option<u64>,
-    /// Units in which one of the servers could be; of a class, what is free in them.
+    /// Number of units in which one of the servers could be; for a class, the free amount in them.
     pub available: Option<u64>,
-    /// The names of these units, as far as they are listed.
+    /// The names of these units, up to a maximum number.
     pub units: Vec<String>,
     /// The number of hosts that the condition rules out for one of the servers.
     pub hosts_eliminated: Option<usize>,
 }
 
-/// How many hosts each condition of equal servers rules out.
+/// The number of hosts that each condition of equal servers rules out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCounts {
-    /// The servers, as the orchestrator calls them, as far as they are listed.
+    /// The orchestration ids of the servers, up to a maximum number.
     pub servers: Vec<String>,
     /// Their number.
     pub server_count: usize,
-    /// The counts. A host's name stands for the host.
+    /// The counts. Hosts are given by name.
     pub funnel: Funnel<ConditionCount>,
 }
 
-/// What a condition is called.
+/// The description of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionCount {
     /// The constraint, as in [`Demand::constraint`].
     pub constraint: &'static str,
-    /// The resource class, trait or zone that it is about.
+    /// The resource class, trait or zone.
     pub name: Option<String>,
-    /// The stored group that it comes from.
+    /// The stored group to which it belongs.
     pub group: Option<String>,
     /// The amount of a resource class that each of the servers needs.
     pub needed: Option<i64>,
 }
 
-/// Fails when the search has to end.
+/// Fails if the search has to end.
 pub(super) fn in_time(budget: &Budget<'_>) -> Result<(), Failure> {
     if budget.is_spent() { Err(Failure::of_end(budget)) } else { Ok(()) }
 }

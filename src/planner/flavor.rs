@@ -1,4 +1,4 @@
-//! Flavors: sizes of servers by name, and what a server of a size needs.
+//! Flavors: named sizes of servers, and the needs of a server of a size.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::aggregates;
 use super::demands::{Demands, check_suffix, is_isolated};
 use super::group::listed;
 
-/// The longest name, id, key or value, in characters.
+/// Maximum length of a name, id, key or value, in characters.
 const TEXT_MAX: usize = 255;
-/// The most extra specs of one flavor.
+/// Maximum number of extra specs of one flavor.
 const EXTRA_SPECS_MAX: usize = 128;
-/// The largest amount of a resource class that one server can have.
+/// Maximum amount of a resource class for one server.
 const AMOUNT_MAX: i64 = i32::MAX as i64;
 
 /// A size of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flavor {
-    /// Its name, which no other flavor has.
+    /// Its unique name.
     pub name: String,
-    /// Its id, which no other flavor has.
+    /// Its unique id.
     pub id: String,
     /// Virtual processors, at least one.
     pub vcpus: i32,
@@ -33,14 +33,14 @@ pub struct Flavor {
     pub ephemeral_gb: i32,
     /// Swap in MiB.
     pub swap_mb: i32,
-    /// Further demands, as Nova's extra specs.
+    /// Further demands, like Nova's extra specs.
     pub extra_specs: BTreeMap<String, String>,
 }
 
-/// What a server needs of its host.
+/// The needs of a server on its host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct Size {
-    /// How much, by the name of the resource class, in the units of inventories. None is zero.
+    /// Amounts by the name of the resource class, in the units of inventories. None is zero.
     pub needs: BTreeMap<String, i64>,
     /// Names of traits that the host must have, in ascending order.
     pub required: Vec<String>,
@@ -49,13 +49,13 @@ pub struct Size {
     /// Names of traits that the root of the host's tree must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub root_required: Vec<String>,
-    /// What it asks of the providers of its resources besides.
+    /// Further demands on the providers of its resources.
     #[serde(default, skip_serializing_if = "Demands::is_none")]
     pub demands: Box<Demands>,
 }
 
 impl Size {
-    /// How much it needs in all, by the name of the resource class: numbered groups included.
+    /// Total amounts by the name of the resource class, including numbered groups.
     pub fn amounts(&self) -> BTreeMap<&str, i64> {
         let groups = self.demands.groups.values().flat_map(|group| &group.needs);
         let mut amounts: BTreeMap<&str, i64> = BTreeMap::new();
@@ -67,18 +67,18 @@ impl Size {
     }
 }
 
-/// What a flavor says of a server besides its size.
+/// Rules of a flavor besides the size of its servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct FlavorRules {
-    /// Stored groups that the server is in, by id or name.
+    /// Stored groups of the server, by id or name.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// What the metadata of the host's aggregates must be, by key.
+    /// Demands on the metadata of the host's aggregates, by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub aggregates: BTreeMap<String, String>,
 }
 
-/// What an extra spec demands.
+/// The meaning of an extra spec.
 enum ExtraSpec<'s> {
     /// An amount of a resource class, for a group of resources by its suffix, which may be empty.
     Amount(&'s str, &'s str, i64),
@@ -92,17 +92,17 @@ enum ExtraSpec<'s> {
     Isolate(bool),
     /// Stored groups.
     Groups(Vec<String>),
-    /// Metadata of aggregates with this key.
+    /// A demand on the metadata of aggregates with this key.
     Aggregates(&'s str),
-    /// Nothing that the planner knows.
+    /// An extra spec that the planner ignores.
     Other,
 }
 
 impl Flavor {
-    /// What a server of this size needs.
+    /// The needs of a server of this size.
     ///
     /// # Errors
-    /// Which extra spec makes no sense.
+    /// The first invalid extra spec.
     pub fn size(&self) -> Result<Size, String> {
         let [root, ephemeral, swap] =
             [self.root_gb, self.ephemeral_gb, self.swap_mb].map(i64::from);
@@ -148,10 +148,10 @@ impl Flavor {
         Ok(size)
     }
 
-    /// What it says of a server besides the size.
+    /// The rules besides the size.
     ///
     /// # Errors
-    /// Which extra spec makes no sense.
+    /// The first invalid extra spec.
     pub fn rules(&self) -> Result<FlavorRules, String> {
         let mut rules = FlavorRules::default();
         for (key, value) in &self.extra_specs {
@@ -175,7 +175,7 @@ impl Flavor {
     /// Checks that the flavor is valid.
     ///
     /// # Errors
-    /// A sentence that names the flavor and what is wrong with it.
+    /// A sentence with the flavor and the fault.
     pub fn check(&self) -> Result<(), String> {
         self.fault().map_or(Ok(()), |why| Err(format!("flavor {:?}: {why}", self.name)))
     }
@@ -210,7 +210,7 @@ impl Flavor {
     }
 }
 
-/// What is wrong with a text.
+/// The fault of a text.
 fn text_fault(text: &str) -> Option<String> {
     if text.trim().is_empty() {
         return Some("is empty".to_owned());
@@ -221,7 +221,7 @@ fn text_fault(text: &str) -> Option<String> {
     text.chars().any(char::is_control).then(|| "has control characters".to_owned())
 }
 
-/// What an extra spec asks for.
+/// Parses an extra spec.
 fn extra_spec<'s>(key: &'s str, value: &'s str) -> Result<ExtraSpec<'s>, String> {
     if key == "valet" {
         return groups_in_json(value).map(ExtraSpec::Groups);

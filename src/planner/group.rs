@@ -9,41 +9,41 @@ use super::ids;
 use super::json::{NAME_MAX, read_text};
 use crate::model::{GroupKind, Level, Refusal};
 
-/// What a name must be, in words.
+/// The rule for names, as a clause.
 pub const NAME_RULE: &str = "must contain only uppercase and lowercase letters, decimal digits, \
                              hyphens, periods, underscores, and tildes [RFC 3986, Section 2.3]";
 
 /// A stored group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredGroup {
-    /// Its identity.
+    /// Its id.
     pub id: Uuid,
-    /// Its name, which no other group has.
+    /// Its unique name.
     pub name: String,
-    /// What it asks of its servers.
+    /// Its kind.
     pub kind: GroupKind,
-    /// Of which units; `None` means of hosts.
+    /// Its level; `None` means host.
     pub level: Option<Level>,
     /// A description for people.
     pub description: Option<String>,
-    /// Moves with every booking that moves servers of the group, and with every member that leaves.
+    /// Increases with every booking that moves servers of the group, and with every member that leaves.
     pub generation: i64,
-    /// Projects, as they were spelled when they came, in the order in which they came.
+    /// Projects, in their original spelling and order.
     pub members: Vec<String>,
 }
 
 impl StoredGroup {
-    /// The units that it makes demands of.
+    /// The level at which it applies.
     pub fn effective_level(&self) -> Level {
         self.level.unwrap_or(Level::Host)
     }
 
-    /// Whether a project is a member, however it is spelled.
+    /// Returns whether a project is a member, in any spelling.
     pub fn has_member(&self, project: &str) -> bool {
         self.spelling(project).is_some()
     }
 
-    /// How a member was spelled when it came; `None` if the project is not one.
+    /// The original spelling of a member; `None` if the project is not a member.
     pub fn spelling(&self, project: &str) -> Option<&str> {
         let project = ids::canonical(project);
         let is_it = |member: &&String| ids::canonical(member) == project;
@@ -51,21 +51,22 @@ impl StoredGroup {
     }
 }
 
-/// Whether a text can be the name of a group: at least one character, all of them unreserved.
+/// Returns whether a text can be the name of a group: at least one character, all of them unreserved.
 pub fn is_name(text: &str) -> bool {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     !text.is_empty() && text.bytes().all(unreserved)
 }
 
-/// Whether a text can be the id of a project: a UUID with dashes or without.
+/// Returns whether a text can be the id of a project: a UUID with or without dashes.
 pub fn is_project_id(text: &str) -> bool {
     [32, 36].contains(&text.len()) && Uuid::try_parse(text).is_ok()
 }
 
-/// Names and ids of groups in a text, as metadata and flavors have them: a JSON array, or a list with commas.
+/// Parses names and ids of groups in a text of metadata or of a flavor: a JSON array, or a list separated by
+/// commas.
 ///
 /// # Errors
-/// An item is not a text that can name a group; why.
+/// The reason why an item cannot name a group.
 pub(crate) fn listed(text: &str) -> Result<Vec<String>, String> {
     let items = match serde_json::from_str(text) {
         Ok(Value::Array(items)) => items,
@@ -79,7 +80,7 @@ pub(crate) fn listed(text: &str) -> Result<Vec<String>, String> {
     items.iter().map(|item| read_text(item, NAME_MAX).map(str::to_owned)).collect()
 }
 
-/// Which of `more` are not among `members` yet, each once, in their order.
+/// The new members in `more`, each once, in their order.
 pub fn new_members(members: &[String], more: &[String]) -> Vec<String> {
     let mut known: HashSet<String> = members.iter().map(|member| ids::canonical(member)).collect();
     more.iter().filter(|member| known.insert(ids::canonical(member))).cloned().collect()
@@ -88,7 +89,7 @@ pub fn new_members(members: &[String], more: &[String]) -> Vec<String> {
 /// Checks that members may leave a group. `servers` has project and id of each server in the group.
 ///
 /// # Errors
-/// `MemberHasServers`, of the first member with servers in the group.
+/// `MemberHasServers`, for the first member with servers in the group.
 pub fn check_leaving(
     group: &StoredGroup,
     leaving: &[String],

@@ -12,7 +12,7 @@ use crate::world::{Changes, World};
 pub struct HeadroomShare {
     /// The name of the class.
     pub class: String,
-    /// Of the capacity, in percent: 0 to 99.
+    /// Percentage of the capacity: 0 to 99.
     pub percent: u8,
 }
 
@@ -36,23 +36,23 @@ impl FromStr for HeadroomShare {
 /// A world, and the same with less capacity.
 type ReducedWorld = (Weak<World>, Arc<World>);
 
-/// What plans leave free. Cheap to clone.
+/// The capacity that plans leave free. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Headroom {
     shares: Arc<[HeadroomShare]>,
-    /// The last world, and the same with less capacity: reads between two changes see one world.
+    /// The last world, and the same with less capacity: reads between two changes use one world.
     last: Arc<Mutex<Option<ReducedWorld>>>,
 }
 
 impl Headroom {
-    /// That of these shares. Of several for one class, the largest counts.
+    /// Combines shares. Of several for one class, the largest counts.
     pub fn of(shares: &[HeadroomShare]) -> Self {
         let shares = shares.iter().filter(|share| share.percent > 0).cloned().collect();
         Self { shares, last: Arc::default() }
     }
 
-    /// The world as plans see it: every provider has only the capacity that plans may use. This takes time
-    /// in proportion to the number of providers, unless it is the same world as last time.
+    /// The world as plans see it: every provider has only the capacity that plans may use. This takes time in
+    /// proportion to the number of providers, unless the world is the same as last time.
     pub fn left_free(&self, world: &Arc<World>) -> Arc<World> {
         if self.shares.is_empty() {
             return Arc::clone(world);
@@ -90,7 +90,7 @@ impl Headroom {
     }
 }
 
-/// An inventory with so many percent less capacity, rounded down.
+/// Reduces the capacity of an inventory by a percentage, rounded down.
 fn reduced(terms: Inventory, percent: u8) -> Inventory {
     let usable = i128::from(terms.capacity().max(0)) * i128::from(100 - percent.min(100)) / 100;
     let total = i32::try_from(usable).unwrap_or(i32::MAX);

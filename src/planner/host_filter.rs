@@ -1,5 +1,5 @@
-//! Which hosts a server may be on for reasons other than what is free there: its zone, what the
-//! client allows, where the groups are that it is in, and which units groups have exclusively.
+//! Filters the hosts for a server by conditions other than free capacity: its zone, the locations that the client
+//! allows, the hosts of its groups, and the units that groups have exclusively.
 
 #![expect(clippy::indexing_slicing, reason = "hosts and servers are numbered densely")]
 
@@ -16,50 +16,50 @@ use crate::model::{ExclusiveHost, GroupKind, Level, ProviderId};
 use crate::solver::{AllowedHosts, Budget, Ways};
 use crate::world::World;
 
-/// Why a server may not be on a host, whatever the host has.
+/// A reason why a server may not be on a host, apart from its capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Obstacle {
     /// It is not in the availability zone.
     Zone,
-    /// The metadata of its aggregates are not what the flavor demands.
+    /// The metadata of its aggregates do not meet the demands of the flavor.
     Aggregates,
-    /// The client did not name it among the locations.
+    /// The client did not list it among the locations.
     Location,
     /// The client excluded it.
     Excluded,
-    /// A stored group that the server is in. Affinity: other members are elsewhere. Diversity: other
-    /// members are there. Exclusivity: others than members use the unit.
+    /// A stored group of the server. Affinity: other members are elsewhere. Diversity: other members are there.
+    /// Exclusivity: non-members use the unit.
     Group(Uuid),
-    /// A stored group that the server is not in has the host exclusively.
+    /// Another stored group has the host exclusively.
     Holder(Uuid),
 }
 
-/// What a server demands of its host besides room: a zone, metadata of aggregates, lists of hosts that it must be on, lists of
-/// hosts that it must not be on, and its stored groups. Lists are known by their addresses, because
-/// servers share them and comparing their contents would cost their length for each server.
+/// The demands of a server on its host apart from capacity: a zone, metadata of aggregates, lists of hosts that it
+/// must be on, lists of hosts that it must not be on, and its stored groups. Lists are identified by their
+/// addresses, because servers share them, and comparing them for each server would be slow.
 pub(super) type Demands<'f> =
     (Option<&'f str>, &'f BTreeMap<String, String>, Vec<usize>, Vec<usize>, &'f BTreeSet<Uuid>);
 
-/// What decides about hosts, computed once for all servers.
+/// The conditions on hosts, computed once for all servers.
 pub(super) struct HostFilter<'s> {
     stack: &'s Stack,
     hosts: &'s [HostEntry],
     /// The stored groups of each server.
     groups_of: Vec<BTreeSet<Uuid>>,
-    /// For each host the groups that have it exclusively.
+    /// For each host, the groups that have it exclusively.
     holders: Vec<BTreeSet<Uuid>>,
-    /// For each host those of them that keep it whatever becomes of the servers that may move. A server
-    /// that stays on its host but leaves its group is checked against these only.
+    /// For each host, the groups that keep it exclusively even if all movable servers leave. A server that stays on
+    /// its host but leaves its group is checked against these only.
     lasting_holders: Vec<BTreeSet<Uuid>>,
-    /// For all that flavors demand of aggregates, which hosts meet it.
+    /// For all demands of flavors on aggregates, the hosts that meet them.
     aggregates: HashMap<&'s BTreeMap<String, String>, Vec<bool>>,
     /// Whether each stored group allows each host.
     verdicts: HashMap<Uuid, Vec<bool>>,
 }
 
 impl<'s> HostFilter<'s> {
-    /// The filter for a stack; `groups_of` has the stored groups of each server. It is incomplete if the budget
-    /// is spent.
+    /// Creates the filter for a stack; `groups_of` has the stored groups of each server. It is incomplete if the
+    /// budget is spent.
     pub(super) fn new(
         context: &FilterContext<'s>,
         stack: &'s Stack,
@@ -103,7 +103,7 @@ impl<'s> HostFilter<'s> {
         Self { stack, hosts, groups_of, holders, lasting_holders, aggregates, verdicts }
     }
 
-    /// All that [`Self::open_to`] depends on, except for ways and home.
+    /// Everything that [`Self::open_to`] depends on, except for ways and home.
     pub(super) fn demands(&self, server: usize) -> Demands<'_> {
         let it = &self.stack.servers[server];
         let addresses =
@@ -118,12 +118,12 @@ impl<'s> HostFilter<'s> {
         )
     }
 
-    /// Whether a server that is on the host now may stay there although others may not come.
+    /// Returns whether a server that is on the host now may stay there although others may not be placed there.
     pub(super) fn tells_homes_apart(&self, host: usize) -> bool {
         self.holders[host] != self.lasting_holders[host]
     }
 
-    /// The hosts that a server may be on. The result is incomplete if the budget is spent.
+    /// The allowed hosts of a server. The result is incomplete if the budget is spent.
     pub(super) fn open_to(
         &self,
         server: usize,
@@ -138,14 +138,14 @@ impl<'s> HostFilter<'s> {
             if budget.is_spent_after(demands.work()) {
                 break;
             }
-            // Most servers demand nothing but room, of hosts that no group has.
+            // Most servers have no demands apart from capacity, on hosts that no group has.
             let is_free = demands.is_empty() && self.holders(nth, home).is_empty();
             open[nth] = is_free || self.obstacles(&demands, nth, home).next().is_none();
         }
         open.into()
     }
 
-    /// What a server demands of hosts, to be asked of one host after the other.
+    /// The demands of a server, to be checked for one host after the other.
     pub(super) fn demands_of_hosts(&self, server: usize) -> HostDemands<'_> {
         let it = &self.stack.servers[server];
         HostDemands {
@@ -157,7 +157,7 @@ impl<'s> HostFilter<'s> {
         }
     }
 
-    /// Why a server that is on host `home` now may not be on a host.
+    /// The obstacles to placing a server whose current host is `home` on a host.
     pub(super) fn obstacles<'f>(
         &'f self,
         demands: &'f HostDemands<'f>,
@@ -188,10 +188,10 @@ impl<'s> HostFilter<'s> {
     }
 }
 
-/// What a server demands of hosts besides room.
+/// The demands of a server on hosts apart from capacity.
 pub(super) struct HostDemands<'f> {
     zone: Option<String>,
-    /// Whether each host meets what is demanded of its aggregates.
+    /// Whether each host meets the demands on its aggregates.
     aggregates: Option<&'f [bool]>,
     locations: &'f [HostNames],
     excluded: &'f [HostNames],
@@ -199,7 +199,7 @@ pub(super) struct HostDemands<'f> {
 }
 
 impl HostDemands<'_> {
-    /// Whether there are none.
+    /// Returns whether there are no demands.
     fn is_empty(&self) -> bool {
         let is_anywhere = self.zone.is_none() && self.aggregates.is_none();
         is_anywhere
@@ -208,14 +208,14 @@ impl HostDemands<'_> {
             && self.groups.is_empty()
     }
 
-    /// The work of asking one host, in units of the budget.
+    /// The work of checking one host, in units of the budget.
     pub(super) fn work(&self) -> usize {
         8 + 8 * self.locations.len() + 8 * self.excluded.len() + 4 * self.groups.len()
     }
 }
 
 impl HostFilter<'_> {
-    /// The groups that have a host, for a server that is on host `home` now.
+    /// The groups that have a host, for a server whose current host is `home`.
     fn holders(&self, host: usize, home: Option<usize>) -> &BTreeSet<Uuid> {
         if home == Some(host) { &self.lasting_holders[host] } else { &self.holders[host] }
     }
@@ -229,19 +229,19 @@ fn unit(host: &HostEntry, level: Level) -> Option<&str> {
 /// Units by group and level.
 type OwnUnits = HashMap<(Uuid, Level), HashSet<String>>;
 
-/// The hosts and what surrounds them.
+/// The hosts and their surroundings.
 pub(super) struct FilterContext<'s> {
     world: &'s World,
     topology: &'s Topology,
     around: &'s Surroundings,
     hosts: &'s [HostEntry],
     exclusive: HashMap<ProviderId, Vec<&'s ExclusiveHost>>,
-    /// Whether anybody holds anything on each host, once that is known.
+    /// Whether each host has allocations, once that is known.
     in_use: OnceCell<Vec<bool>>,
 }
 
 impl<'s> FilterContext<'s> {
-    /// The context for these hosts; also whether anybody holds anything on each, if that is known.
+    /// Creates the context for these hosts; `in_use`: whether each has allocations, if that is known.
     pub(super) fn new(
         world: &'s World,
         topology: &'s Topology,
@@ -256,7 +256,7 @@ impl<'s> FilterContext<'s> {
         Self { world, topology, around, hosts, exclusive, in_use }
     }
 
-    /// For all that flavors of the stack demand of aggregates, which hosts meet it.
+    /// For all demands of the stack's flavors on aggregates, the hosts that meet them.
     fn aggregates(
         &self,
         stack: &'s Stack,
@@ -305,7 +305,7 @@ impl<'s> FilterContext<'s> {
         own
     }
 
-    /// Whether a group keeps its unit even if all servers leave it that may move: members of other stacks are
+    /// Returns whether a group keeps its unit even if all movable servers leave it: members of other stacks are
     /// there, or fixed servers.
     fn stays(&self, host: &ExclusiveHost, occupied: &HashSet<String>, own: &OwnUnits) -> bool {
         let own = own.get(&(host.group, host.level));
@@ -369,7 +369,7 @@ impl<'s> FilterContext<'s> {
         self.around.occupied.get(&group).is_none_or(Vec::is_empty)
     }
 
-    /// Whether a group [may take](may_take) the unit of a host as far as that host is concerned.
+    /// Returns whether a group [may take](may_take) the unit of a host as far as that host is concerned.
     fn may_take(
         &self,
         group: Uuid,
@@ -381,7 +381,7 @@ impl<'s> FilterContext<'s> {
         may_take(group, holder.map(|it| it.group), is_in_use)
     }
 
-    /// Whether anybody holds anything on each host. All of them are if the budget is spent.
+    /// Whether each host has allocations. All of them do if the budget is spent.
     fn in_use(&self, budget: &mut Budget<'_>) -> &[bool] {
         self.in_use.get_or_init(|| {
             let in_use = |host: &HostEntry| {

@@ -1,4 +1,4 @@
-//! What hosts have, class by class, and what is free of each pool.
+//! The capacity of hosts by class, and the free amount of each pool.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use crate::model::{ClassId, ProviderId};
 use crate::solver::{Budget, Pool, map_items};
 use crate::world::{Provider, World};
 
-/// The hosts, and the pools, that one thread looks at before it takes the next ones.
+/// Number of hosts, and of pools, that one thread processes at once.
 const HOSTS_AT_ONCE: usize = 1024;
 const POOLS_AT_ONCE: usize = 8192;
 
-/// Numbers of the classes that a problem is about, in ascending order of their ids. There are few, so
-/// that looking through them is quicker than a map.
+/// Numbers of the classes of a problem, in ascending order of their ids. There are few, so a linear search is
+/// faster than a map.
 pub(super) struct ClassNumbers(Vec<ClassId>);
 
 impl ClassNumbers {
@@ -34,11 +34,11 @@ impl ClassNumbers {
     }
 }
 
-/// What a host has, in the whole of its tree. Amounts are by the number of their class.
+/// The capacity of a host, over its whole tree. Amounts are by the number of their class.
 pub(super) struct HostRoom {
     pub(super) free: Vec<u64>,
     pub(super) capacity: Vec<u64>,
-    /// Whether anybody holds anything there, of any class.
+    /// Whether it has allocations of any class.
     pub(super) is_in_use: bool,
 }
 
@@ -62,7 +62,7 @@ impl HostRoom {
     }
 }
 
-/// What each of the hosts has.
+/// The capacity of each host.
 ///
 /// # Errors
 /// The budget is spent, or a host is not in the world.
@@ -88,7 +88,7 @@ pub(super) fn rooms(
     all_of(found, budget)
 }
 
-/// The pools of a problem, with what is free of each.
+/// The pools of a problem, with their free amounts.
 ///
 /// # Errors
 /// The budget is spent, or a pool is of a class without a number.
@@ -115,7 +115,7 @@ pub(super) fn free_pools(
     all_of(found, budget)
 }
 
-/// Puts what was found together.
+/// Joins the results of all threads.
 ///
 /// # Errors
 /// The budget is spent, or something could not be found.
@@ -131,7 +131,7 @@ fn all_of<T>(
     Ok(all)
 }
 
-/// What is free of an inventory: nothing, if more is used than there is.
+/// The free amount of an inventory; 0 if it is overused.
 fn free(row: &InventoryRow) -> u64 {
     u64::try_from(row.terms.capacity() - row.used).unwrap_or(0)
 }

@@ -2,13 +2,13 @@
 
 use uuid::Uuid;
 
-/// The form of an id in which it is compared: a UUID, which has many spellings, in lower case with dashes;
-/// anything else as it is.
+/// The canonical form of an id: a UUID, which has many spellings, in lower case with dashes; anything else
+/// unchanged.
 pub fn canonical(id: &str) -> String {
     Uuid::try_parse(id).map_or_else(|_| id.to_owned(), |uuid| uuid.to_string())
 }
 
-/// Whether two ids are the same.
+/// Returns whether two ids are the same.
 pub fn same(one: &str, other: &str) -> bool {
     one == other || canonical(one) == canonical(other)
 }

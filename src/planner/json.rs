@@ -1,17 +1,17 @@
-//! JSON values as requests and stored plans carry them.
+//! JSON values in requests and stored plans.
 
 use serde_json::{Map, Value};
 
 /// A JSON object.
 pub(crate) type Object = Map<String, Value>;
 
-/// The longest name or id, in characters.
+/// Maximum length of a name or id, in characters.
 pub(crate) const NAME_MAX: usize = 255;
 
-/// A text of at most `most` characters.
+/// Reads a text of at most `most` characters.
 ///
 /// # Errors
-/// What keeps the value from being one.
+/// The fault of the value.
 pub(crate) fn read_text(value: &Value, most: usize) -> Result<&str, String> {
     let text = value.as_str().ok_or("not of type string")?;
     if text.chars().nth(most).is_some() {
@@ -20,7 +20,7 @@ pub(crate) fn read_text(value: &Value, most: usize) -> Result<&str, String> {
     Ok(text)
 }
 
-/// What keeps a value from being a text of at most `most` characters.
+/// The fault of a value that is not a text of at most `most` characters.
 pub(crate) fn text_fault(value: &Value, most: usize) -> Option<String> {
     read_text(value, most).err()
 }

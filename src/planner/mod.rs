@@ -1,16 +1,15 @@
 //! The planner's rules, as pure functions over plain data.
 //!
-//! From a request to what is written: a [`document`] is what a plan remembers of requests, a [`template`]
-//! has the servers and groups in it, and [`resolve`] makes a [`stack`] of these. A [`mod@change`] of a stored
-//! [`plan`] makes a [`draft`] of its desired state, and a [`booking`] is what has to be written. A request
-//! that is invalid whatever the hosts are gets a [`rejection`], and so does one for a stack that has a plan
-//! already if there is a [`difference`] between the two.
+//! From a request to the writes: a [`document`] is the stored form of requests, a [`template`] has the servers and
+//! groups in it, and [`resolve`] makes a [`stack`] of these. A [`mod@change`] of a stored [`plan`] makes a
+//! [`draft`] of its desired state, and a [`booking`] contains the writes. A request that is invalid on any hosts
+//! gets a [`rejection`], and so does one for a stack that already has a plan if there is a [`difference`] between
+//! the two.
 //!
-//! From a stack to hosts: [`mod@placement`] does all of it, and a [`policy`] says which of several ways is
-//! the best. [`topology`] knows where hosts are.
-//! [`mod@compose`] makes a problem for the [solver](crate::solver); [`mod@candidates`] finds the hosts with
-//! enough capacity, and [`host_filter`] applies all other demands. If there is no solution,
-//! [`mod@explanation`] says why.
+//! From a stack to hosts: [`mod@placement`] controls the search, and a [`policy`] defines the best solution.
+//! [`topology`] has the locations of hosts. [`mod@compose`] makes a problem for the [solver](crate::solver);
+//! [`mod@candidates`] finds the hosts with enough capacity, and [`host_filter`] applies all other demands. If there
+//! is no solution, [`mod@explanation`] explains why.
 
 pub mod aggregates;
 pub mod booking;

@@ -1,4 +1,4 @@
-//! Chooses a host for every server of a stack, or says why there is none.
+//! Chooses a host for every server of a stack, or explains why that is impossible.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::solver::{
 };
 use crate::world::{Provider, World};
 
-/// The additional time to find an explanation after the time to find hosts is up.
+/// The additional time for an explanation after the time to find hosts is up.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How long a search for places may take, and on how many threads.
+/// The time and the threads for a search.
 pub trait SolvingTime: Sync {
-    /// Whether the time, and so much in addition, is over.
+    /// Returns whether the time plus `grace` is over.
     fn is_up(&self, grace: Duration) -> bool;
 
-    /// Whether so many of some equal shares of the time are over.
+    /// Returns whether `shares` of `of` equal shares of the time are over.
     fn is_share_up(&self, shares: u32, of: u32) -> bool;
 
-    /// Whether the search should end with what it has found although there is time left, because others
-    /// wait. False if it has found nothing.
+    /// Returns whether the search should stop with its result before the time is up, because others wait. False if
+    /// it has found nothing.
     fn is_enough(&self, found: Progress) -> bool;
 
-    /// How many threads the search may use at present. All of its threads ask.
+    /// Number of threads that the search may use at present. All of its threads call this.
     fn threads(&self) -> usize;
 }
 
@@ -41,13 +41,13 @@ pub trait SolvingTime: Sync {
 pub struct Answer {
     /// One for each server of the stack; `None` for those that are absent.
     pub places: Vec<Option<Placed>>,
-    /// Hosts that groups take, or have already.
+    /// Hosts that groups take, or already have.
     pub units: Vec<ExclusiveHost>,
-    /// What it costs.
+    /// The cost.
     pub cost: Cost,
-    /// A lower bound of the cost. If it equals the cost, the answer is optimal.
+    /// A lower bound of the cost. If it equals the cost, the placement is optimal.
     pub bound: Cost,
-    /// Other placements, the best first, if any were asked for.
+    /// Other placements, the best first, if requested.
     pub alternatives: Vec<Alternative>,
 }
 
@@ -56,9 +56,9 @@ pub struct Answer {
 pub struct Alternative {
     /// The host of each server of the stack; `None` for those that are absent.
     pub hosts: Vec<Option<String>>,
-    /// What it costs.
+    /// The cost.
     pub cost: Cost,
-    /// A lower bound of the cost of every placement beside those that are better.
+    /// A lower bound of the cost of every placement except the better ones.
     pub bound: Cost,
 }
 
@@ -69,9 +69,9 @@ pub struct Placed {
     pub host: String,
     /// The root of the host's tree.
     pub root: ProviderId,
-    /// What is to be held for it: provider, class, amount. `None`: it stays, with what is held for it.
+    /// The amounts to hold for it: provider, class, amount. `None`: it stays, with its current hold.
     pub wants: Option<Vec<(Uuid, String, i64)>>,
-    /// Whether it was elsewhere before.
+    /// Whether it was on another host before.
     pub moved: bool,
     /// The stored groups that it is in.
     pub groups: BTreeSet<Uuid>,
@@ -79,8 +79,7 @@ pub struct Placed {
 
 /// Finds places for all servers of a stack.
 ///
-/// When the time is up, the best solution so far is the answer. `explains`: whether to find out why there is
-/// none.
+/// When the time is up, returns the best solution so far. `explains`: whether to explain the lack of a solution.
 ///
 /// # Errors
 /// There is no solution, or none was found in time.
@@ -92,7 +91,7 @@ pub fn places(
     explains: bool,
 ) -> Result<Answer, Failure> {
     let (present, positions) = stack.present();
-    // Each placement that is looked for gets an equal share of the time.
+    // Each placement gets an equal share of the time.
     let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
     let mut is_up = || time.is_share_up(1, shares);
     let mut is_enough = |found| time.is_enough(found);
@@ -129,7 +128,7 @@ pub fn places(
     }
 }
 
-/// Other placements of a stack than its best, as many as it asks for and as are found in time.
+/// Other placements of a stack than its best, as many as requested and found in time.
 fn alternatives(
     composed: &Composed,
     stack: &Stack,
@@ -206,8 +205,8 @@ fn wants(composed: &Composed, draws: &[(usize, u64)]) -> Option<Vec<(Uuid, Strin
     draws.iter().map(want).collect()
 }
 
-/// The hosts of the units in which the servers of exclusivity groups are to be. Units that the groups have
-/// already are among them, because they may be abandoned before this is booked.
+/// The hosts of the units for the servers of exclusivity groups. They include units that the groups already have,
+/// because they may be abandoned before this is booked.
 fn units(
     world: &World,
     stack: &Stack,
@@ -250,7 +249,7 @@ pub fn providers_of(world: &World, hosts: &[ExclusiveHost]) -> Vec<Uuid> {
     trees.flat_map(|root| root.tree().map(|it| it.uuid()).collect::<Vec<_>>()).collect()
 }
 
-/// The name of the host on which something is held.
+/// The name of the host of some allocations.
 pub fn location<'w>(
     world: &'w World,
     topology: &Topology,

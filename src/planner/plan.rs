@@ -1,4 +1,4 @@
-//! Plans and their placements as they are stored.
+//! Stored plans and placements.
 
 use uuid::Uuid;
 
@@ -12,9 +12,9 @@ pub struct Plan {
     pub id: Uuid,
     /// A label.
     pub name: String,
-    /// What the orchestrator calls the stack, as it was written.
+    /// The orchestrator's id of the stack, in its original spelling.
     pub stack_id: String,
-    /// The same as it is compared.
+    /// Its canonical form.
     pub stack_key: String,
     /// Its project.
     pub project: String,
@@ -22,21 +22,21 @@ pub struct Plan {
     pub user: String,
     /// The stored [document](super::document), as text.
     pub document: String,
-    /// Moves with every change.
+    /// Increases with every change.
     pub generation: i64,
-    /// Whether its instance may be of any project: a scheduler planned it, which does not know whose the
-    /// instance is.
+    /// Whether its instance may be of any project: it was planned by a scheduler, which does not know the project
+    /// of the instance.
     pub any_project: bool,
 }
 
-/// What a list says of a plan beside its placements.
+/// The entry of a plan in a list, besides its placements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanHead {
     /// Its id.
     pub id: Uuid,
     /// A label.
     pub name: String,
-    /// What the orchestrator calls the stack, as it was written.
+    /// The orchestrator's id of the stack, in its original spelling.
     pub stack_id: String,
 }
 
@@ -45,42 +45,42 @@ pub struct PlanHead {
 pub struct Placement {
     /// Its id.
     pub id: Uuid,
-    /// The plan it is of.
+    /// Its plan.
     pub plan: Uuid,
     /// The project of the plan.
     pub project: String,
     /// Its position in the plan.
     pub position: i32,
-    /// What the orchestrator calls the server, as it was written.
+    /// The orchestrator's id of the server, in its original spelling.
     pub orchestration_id: String,
-    /// The same as it is compared.
+    /// Its canonical form.
     pub orchestration_key: String,
     /// The name of the server.
     pub name: String,
-    /// The instance, as it was written.
+    /// The id of the instance, in its original spelling.
     pub resource_id: Option<String>,
-    /// The same as it is compared.
+    /// Its canonical form.
     pub resource_key: Option<String>,
-    /// `None`: never reserved; `Some(false)`: reserved once, and not any more.
+    /// `None`: never reserved; `Some(false)`: no longer reserved.
     pub reserved: Option<bool>,
     /// The consumer that holds its capacity. If it has the id of the placement, the plan holds the capacity.
     pub consumer: Uuid,
-    /// The consumer that takes the hold over when it claims its allocations.
+    /// The consumer that takes over the hold when it claims its allocations.
     pub ticket: Option<Uuid>,
     /// A JSON object as text.
     pub metadata: String,
-    /// Whether it is no part of the plan any more.
+    /// Whether it is no longer part of the plan.
     pub leaving: bool,
     /// Stored groups that the server is in.
     pub groups: Vec<Uuid>,
-    /// The host that it was planned on last, by the root of its tree; `None`: nobody has noted it.
+    /// The host of the last planning, by the root of its tree; `None`: unknown.
     pub planned_on: Option<ProviderId>,
-    /// What its consumer holds; empty if that is gone, or is another project's.
+    /// The allocations of its consumer; empty if that is gone, or belongs to another project.
     pub holds: Vec<(ProviderId, ClassId, i64)>,
 }
 
 impl Placement {
-    /// Whether the plan holds its capacity, and no instance does.
+    /// Returns whether the plan holds its capacity, and no instance does.
     pub fn is_hold(&self) -> bool {
         self.consumer == self.id
     }
@@ -92,7 +92,7 @@ impl Plan {
         PlanHead { id: self.id, name: self.name.clone(), stack_id: self.stack_id.clone() }
     }
 
-    /// A plan that is not stored yet, with a random id.
+    /// Creates a plan that is not stored yet, with a random id.
     pub(crate) fn new(name: &str, stack_id: &str, project: &str, user: &str) -> Self {
         Self {
             id: Uuid::new_v4(),

@@ -1,11 +1,11 @@
-//! Placement policies as requests name them and as plans store them.
+//! Placement policies in requests and in stored plans.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::{Goal, Level, PlacementPolicy};
 
-/// The policy of a plan, as it is stored.
+/// The stored policy of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Names", into = "Names")]
 pub(crate) struct StoredPolicy(pub(crate) PlacementPolicy);
@@ -32,10 +32,10 @@ impl TryFrom<Names> for StoredPolicy {
     }
 }
 
-/// A policy in a request: its name, or an object with `name` and, unless it is `host`, `level`.
+/// Reads a policy of a request: its name, or an object with `name` and, unless it is `host`, `level`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The fault of the policy.
 pub(crate) fn read(value: &Value) -> Result<PlacementPolicy, String> {
     if let Some(name) = value.as_str() {
         return Ok(PlacementPolicy::of_hosts(goal(name)?));
@@ -64,7 +64,7 @@ fn level(name: &str) -> Result<Level, String> {
     Level::named(name).ok_or_else(|| "level: must be host, rack or cluster".to_owned())
 }
 
-/// A policy in a sentence.
+/// Formats a policy for a sentence.
 pub(crate) fn words(policy: PlacementPolicy) -> String {
     format!("{} at level {}", policy.goal.name(), policy.level.name())
 }

@@ -1,14 +1,14 @@
-//! Why a plan cannot be made or changed as requested. All of this is known before hosts are searched for.
+//! Rejections of requests to make or change a plan. All of them precede the search for hosts.
 
 use thiserror::Error;
 use uuid::Uuid;
 
 use crate::model::{Bug, GroupKind};
 
-/// Why a request is rejected. `Display` is the sentence that clients know.
+/// The rejection of a request. `Display` is the sentence that clients know.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Rejection {
-    /// The request contradicts itself, exceeds a bound, or names what does not exist.
+    /// The request contradicts itself, exceeds a limit, or names something that does not exist.
     #[error("{0}")]
     Invalid(String),
     /// No stored group has this id or name.
@@ -17,7 +17,7 @@ pub(crate) enum Rejection {
     /// No stored group of this kind has this name.
     #[error("{} group '{name}' not found", capitalized(.kind.name()))]
     NoSuchGroup {
-        /// What the group asks of its servers.
+        /// The kind of the group.
         kind: GroupKind,
         /// The name.
         name: String,
@@ -27,27 +27,27 @@ pub(crate) enum Rejection {
     NotAMember {
         /// The project of the plan.
         project: String,
-        /// What the group asks of its servers.
+        /// The kind of the group.
         kind: GroupKind,
         /// The name of the group.
         name: String,
         /// Its id.
         group: Uuid,
     },
-    /// The stack has a plan already, and the request asks for something else.
+    /// The stack already has a plan, and the request differs.
     #[error("There is a plan for stack '{stack}' already, and {difference}")]
     OtherRequest {
-        /// The stack, as its id is compared.
+        /// The stack, by its canonical id.
         stack: String,
         /// Its plan.
         plan: Uuid,
-        /// A clause that says what differs.
+        /// A clause with the difference.
         difference: String,
     },
     /// The plan has no such placement.
     #[error("Placement not found")]
     PlacementNotFound,
-    /// What is stored of the plan contradicts itself.
+    /// The stored data of the plan contradict each other.
     #[error("a stored plan cannot be read: {0}")]
     Unreadable(String),
     /// The program is at fault.

@@ -1,6 +1,6 @@
-//! The report of misplaced servers: those that break the rule of a group, or stand where they are not
-//! planned. The cloud moves servers, and servers come that no plan has, so rules that held when a plan was
-//! made may be broken later.
+//! The report of misplaced servers: those that break the rule of a group, or are not on their planned hosts. The
+//! cloud moves servers, and adds servers that are in no plan, so rules that held when a plan was made may be broken
+//! later.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -17,47 +17,47 @@ use crate::model::{ExclusiveHost, GroupKind, Level, ProviderId};
 use crate::solver::Rule;
 use crate::world::{Provider, World};
 
-/// A server of a stored group, and what it uses.
+/// A server of a stored group, with its providers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupServer {
     /// The group.
     pub group: Uuid,
     /// The project of the server.
     pub project: String,
-    /// Its instance if that is known, otherwise what the orchestrator calls it.
+    /// The id of its instance if known, otherwise its orchestration id.
     pub server: String,
-    /// Whether a plan holds its capacity, and no instance does.
+    /// Whether the plan holds its capacity, and no instance does.
     pub is_hold: bool,
     /// The providers that it uses.
     pub providers: Vec<ProviderId>,
 }
 
-/// A consumer on a host that a group has to itself, without being in the group.
+/// A consumer outside a group on a host that the group has exclusively.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
     /// The consumer.
     pub consumer: Uuid,
-    /// Its project, if that is known.
+    /// Its project, if known.
     pub project: Option<String>,
     /// The host.
     pub host: ExclusiveHost,
 }
 
-/// How badly a server is placed.
+/// The severity of a misplacement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It is on another host than planned, and breaks no rule by that.
+    /// It is on another host than planned, and breaks no rule.
     Elsewhere,
     /// It breaks a rule.
     Broken,
 }
 
-/// What is wrong with the place of each server, by the id of its instance.
+/// The misplacements of each server, by the id of its instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report(BTreeMap<String, Vec<(Severity, String)>>);
 
 impl Report {
-    /// Each misplaced server: its id, how badly it is placed, and why.
+    /// Each misplaced server: its id, its severity, and the reason.
     pub fn servers(&self) -> impl Iterator<Item = (&str, Severity, String)> {
         self.0.iter().filter_map(|(server, findings)| {
             let worst = findings.iter().map(|(severity, _)| *severity).max()?;
@@ -74,7 +74,7 @@ impl Report {
     }
 }
 
-/// The state of the cloud that a report is about.
+/// The state of the cloud for a report.
 #[derive(Debug)]
 pub(crate) struct ReportContext<'c> {
     pub(crate) world: &'c World,
@@ -83,7 +83,7 @@ pub(crate) struct ReportContext<'c> {
 }
 
 impl ReportContext<'_> {
-    /// Reports servers of stored groups that break the rules of these.
+    /// Reports servers of stored groups that break the rules of these groups.
     pub(crate) fn stored_groups(
         &self,
         servers: &[GroupServer],
@@ -119,8 +119,8 @@ impl ReportContext<'_> {
         }
     }
 
-    /// The servers that break the rule of a stored group, by their positions; `own` has the hosts that groups
-    /// have to themselves.
+    /// The servers that break the rule of a stored group, by their positions; `own` has the exclusive hosts of
+    /// groups.
     fn group_breakers(
         &self,
         group: &StoredGroup,
@@ -143,7 +143,7 @@ impl ReportContext<'_> {
         }
     }
 
-    /// Reports consumers on hosts that groups have to themselves.
+    /// Reports consumers on the exclusive hosts of groups.
     pub(crate) fn strangers(&self, strangers: &[Stranger], report: &mut Report) {
         for Stranger { consumer, host, .. } in strangers {
             let group = self.groups.iter().find(|group| group.id == host.group);
@@ -154,7 +154,7 @@ impl ReportContext<'_> {
         }
     }
 
-    /// Reports instances that are on another host than was planned.
+    /// Reports instances that are on another host than planned.
     pub(crate) fn elsewhere(&self, placements: &[Placement], report: &mut Report) {
         for row in placements.iter().filter(|row| !row.is_hold()) {
             let providers: Vec<ProviderId> = row.holds.iter().map(|(id, ..)| *id).collect();
@@ -171,7 +171,7 @@ impl ReportContext<'_> {
     /// Reports servers of a plan that break the rules of its own groups, or are outside their zones.
     ///
     /// # Errors
-    /// What is stored of the plan cannot be understood.
+    /// The stored data of the plan cannot be read.
     pub(crate) fn plan(
         &self,
         document: &str,
@@ -222,8 +222,7 @@ impl ReportContext<'_> {
         self.topology.host(providers.iter().filter_map(|id| self.world.provider_by_id(*id)))
     }
 
-    /// The servers that break a rule, by their positions; given where they are. Those that are nowhere break
-    /// none.
+    /// The servers that break a rule, by their positions; given their hosts. Servers without a host break no rule.
     fn breakers(&self, rule: &Rule, roots: &[Option<Provider<'_>>]) -> HashSet<usize> {
         let mut units: HashMap<String, usize> = HashMap::new();
         let mut stays = Vec::with_capacity(roots.len());
@@ -239,7 +238,7 @@ impl ReportContext<'_> {
         rule.servers().into_iter().filter(|server| !kept.contains(server)).collect()
     }
 
-    /// How a server breaks the rule of a group.
+    /// A sentence for a server that breaks the rule of a group.
     fn sentence(
         &self,
         kind: GroupKind,
@@ -267,7 +266,7 @@ impl ReportContext<'_> {
     }
 }
 
-/// What a report calls the server of a placement.
+/// The name in a report for the server of a placement.
 fn name(row: &Placement) -> &str {
     match &row.resource_id {
         Some(instance) => instance,
@@ -275,7 +274,7 @@ fn name(row: &Placement) -> &str {
     }
 }
 
-/// Whether a project may use a stored group.
+/// Returns whether a project may use a stored group.
 fn may_use(group: &StoredGroup, project: &str) -> bool {
     resolve::is_open(group) || group.has_member(project)
 }

@@ -1,5 +1,5 @@
-//! From a template to a [`Stack`]: looks up the stored groups that the template names, and merges groups
-//! of the template that stand for the same stored group.
+//! From a template to a [`Stack`]: looks up the stored groups that the template names, and merges groups of the
+//! template that refer to the same stored group.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::template::{GroupRef, ServerEntry, Template};
 use crate::model::{Bug, GroupKind};
 use crate::solver::groups::{GROUPS_MAX, GroupError, Member, Terms};
 
-/// The stack that a document and its template describe. If a project is given, it must be allowed to
-/// use the stored groups.
+/// Builds the stack of a document and its template. If a project is given, it must have access to the stored
+/// groups.
 ///
 /// # Errors
 /// `GroupNotFound`, `NoSuchGroup`, `NotAMember`; `Invalid` if there are too many groups.
@@ -79,7 +79,7 @@ fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Reje
             size: size(document, entry)?,
             zone: entry.zone.clone(),
             aggregates: of_flavor(document, entry),
-            // Those of the plan are hosts of servers.
+            // The locations of the plan are hosts of servers.
             locations: of_all
                 .iter()
                 .filter(|_| !entry.is_volume)
@@ -92,7 +92,7 @@ fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Reje
     template.servers.iter().map(&mut server).collect()
 }
 
-/// What the flavor of a server demands of the aggregates of its host.
+/// The demands of a server's flavor on the aggregates of its host.
 fn of_flavor(document: &Document, entry: &ServerEntry) -> BTreeMap<String, String> {
     let rules = document.flavor_rules.get(&entry.key).into_iter();
     rules.flat_map(|rules| rules.aggregates.clone()).collect()
@@ -104,7 +104,7 @@ fn size(document: &Document, entry: &ServerEntry) -> Result<Size, Rejection> {
     size.ok_or_else(|| Rejection::Unreadable(missing()))
 }
 
-/// Whether every project may use a group: one without members that is not of exclusivity.
+/// Returns whether every project may use a group: one without members other than an exclusivity group.
 pub(super) fn is_open(group: &StoredGroup) -> bool {
     group.kind != GroupKind::Exclusivity && group.members.is_empty()
 }
@@ -117,7 +117,7 @@ struct Resolver<'r> {
     groups: Vec<Group>,
     /// The position of each stored group among `groups`.
     positions: HashMap<Uuid, usize>,
-    /// The members that each group has by now.
+    /// The current members of each group.
     joined: HashSet<(usize, Member)>,
 }
 
@@ -133,7 +133,7 @@ impl<'r> Resolver<'r> {
         }
     }
 
-    /// A stored group by its id, or else by its name.
+    /// A stored group by its id, or by its name.
     fn stored(&self, reference: &str) -> Option<&'r StoredGroup> {
         let by_id = Uuid::try_parse(reference).ok().and_then(|id| self.by_id.get(&id));
         by_id.or_else(|| self.by_name.get(reference)).copied()
@@ -174,8 +174,8 @@ impl<'r> Resolver<'r> {
         Ok(self.groups.len() - 1)
     }
 
-    /// Checks that the project may use a group. Only members may use an exclusivity group; a group of
-    /// another kind is open to everybody as long as it has no members.
+    /// Checks that the project may use a group. An exclusivity group is for members only; any project may use a
+    /// group of another kind without members.
     fn admit(&self, group: &StoredGroup) -> Result<(), Rejection> {
         let Some(project) = self.project else { return Ok(()) };
         if is_open(group) || group.has_member(project) {
@@ -189,7 +189,7 @@ impl<'r> Resolver<'r> {
         })
     }
 
-    /// Adds members that a group does not have yet.
+    /// Adds new members to a group.
     fn join(
         &mut self,
         position: usize,
@@ -263,7 +263,7 @@ mod tests {
             (GroupKind::Diversity, &["q"][..], Some("p"), false),
             (GroupKind::Exclusivity, &[][..], Some("p"), false),
             (GroupKind::Exclusivity, &["p"][..], Some("p"), true),
-            // A plan that is stored already.
+            // A plan that is already stored.
             (GroupKind::Exclusivity, &["q"][..], None, true),
         ] {
             let found = resolved(&stored(kind, members), project);

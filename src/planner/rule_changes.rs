@@ -10,12 +10,12 @@ use crate::model::{GroupKind, Level};
 use crate::solver::Rule;
 use crate::solver::groups::{GroupError, Terms};
 
-/// A rule, reduced to servers that are in both versions: the stored group, kind, level, terms, and the parts that it
-/// binds, in ascending order.
+/// A rule, reduced to servers that are in both versions: the stored group, kind, level, terms, and the parts that
+/// it binds, in ascending order.
 type RuleKey<'s> = (Option<Uuid>, GroupKind, Level, Terms, Vec<Vec<&'s str>>);
 
-/// For each server, whether it was in the stack before and is bound by other rules now: by other groups, or
-/// to other servers of both versions. If the groups are invalid, all rules count as changed.
+/// For each server, whether it was in the stack before and is bound by other rules now: by other groups, or to
+/// other servers of both versions. If the groups are invalid, all rules count as changed.
 pub(super) fn has_changed_rules(before: &Stack, now: &Stack) -> Vec<bool> {
     let (known, servers) = (keys(before), keys(now));
     let is_known: HashSet<&str> = known.iter().map(String::as_str).collect();
@@ -33,11 +33,11 @@ fn keys(stack: &Stack) -> Vec<String> {
     stack.servers.iter().map(|server| canonical(&server.id)).collect()
 }
 
-/// Numbers for rules, so that a server has a short list instead of everything that its groups bind.
+/// Numbers for rules, so that a server has a short list instead of all members of its groups.
 struct RuleKeys<'s> {
     /// The servers that are in both versions.
     both: &'s HashSet<&'s str>,
-    /// The same rule of either version has one number.
+    /// The same rule has one number in both versions.
     numbers: HashMap<RuleKey<'s>, usize>,
 }
 
@@ -53,7 +53,7 @@ impl<'s> RuleKeys<'s> {
             let group = stack.groups.get(number).ok_or(GroupError::Unknown(number))?;
             let parts = self.parts(rule, keys);
             let servers: Vec<&str> = parts.concat();
-            // A group of the stack with one server does not bind it to anything.
+            // A group of the stack with one server binds it to nothing.
             let is_kept = group.stored.is_some() || group.kind == GroupKind::Exclusivity;
             if !is_kept && servers.len() < 2 {
                 continue;
@@ -72,7 +72,7 @@ impl<'s> RuleKeys<'s> {
         Ok(found)
     }
 
-    /// The parts of a rule, as far as they are about servers of both versions.
+    /// The parts of a rule, reduced to servers of both versions.
     fn parts(&self, rule: Rule, keys: &'s [String]) -> Vec<Vec<&'s str>> {
         let parts = match rule {
             Rule::Together(_, servers) | Rule::Alone(_, servers) | Rule::AtMost(_, _, servers) => {

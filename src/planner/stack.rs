@@ -1,4 +1,4 @@
-//! What is to be planned: a stack of servers, the groups that bind them, and what surrounds them.
+//! The input of planning: a stack of servers, the groups that bind them, and their surroundings.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -20,21 +20,21 @@ pub struct Stack {
     pub servers: Vec<Server>,
     /// The groups that bind them.
     pub groups: Vec<Group>,
-    /// Which of several valid placements is the best.
+    /// The order of valid placements, the best first.
     pub policy: PlacementPolicy,
-    /// How many other placements to look for beside the best.
+    /// Number of alternative placements to search for.
     pub alternatives: usize,
-    /// What is held for servers that are removed.
+    /// The released allocations of removed servers.
     pub given_up: Vec<(ProviderId, ClassId, i64)>,
 }
 
 impl Stack {
-    /// Whether a server demands something of the aggregates of its host.
+    /// Returns whether a server has demands on the aggregates of its host.
     pub(crate) fn demands_aggregates(&self) -> bool {
         self.servers.iter().any(|server| !server.aggregates.is_empty())
     }
 
-    /// The stack without servers that are absent, and the positions of those that are left.
+    /// The stack without absent servers, and the positions of the remaining ones.
     pub(super) fn present(&self) -> (Self, Vec<usize>) {
         let is_present = |nth: &usize| self.servers.get(*nth).is_some_and(|it| !it.absent);
         let seats: Vec<usize> = (0..self.servers.len()).filter(is_present).collect();
@@ -56,10 +56,10 @@ impl Stack {
         (stack, seats)
     }
 
-    /// The rules, hard and soft, that the groups come to, each with the position of its group.
+    /// The hard and soft rules of the groups, each with the position of its group.
     ///
     /// # Errors
-    /// Why the groups are invalid.
+    /// The reason why the groups are invalid.
     pub fn rules(&self) -> Result<GroupRules, GroupError> {
         let group = |it: &Group| groups::Group {
             kind: it.kind,
@@ -71,10 +71,10 @@ impl Stack {
         groups::rules(&groups, self.servers.len())
     }
 
-    /// A server and those that are in affinity groups with it, directly or by way of others.
+    /// A server and those in affinity groups with it, directly or through others.
     ///
     /// # Errors
-    /// Why the groups are invalid.
+    /// The reason why the groups are invalid.
     pub fn mates(&self, server: usize) -> Result<BTreeSet<usize>, GroupError> {
         let bound = self.rules()?.rules.into_iter().filter_map(|(_, rule)| match rule {
             Rule::Together(_, servers) => Some(servers),
@@ -91,7 +91,7 @@ impl Stack {
         let mut next = vec![server];
         while let Some(server) = next.pop() {
             for group in groups_of.remove(&server).unwrap_or_default() {
-                // The servers of a group are looked at once.
+                // The servers of a group are examined once.
                 let mates = bound.get_mut(group).map(std::mem::take).unwrap_or_default();
                 next.extend(mates.into_iter().filter(|mate| found.insert(*mate)));
             }
@@ -145,37 +145,37 @@ pub type HostNames = Arc<HashSet<String>>;
 /// A server to be placed, or one that has its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
-    /// What the orchestrator calls it, as it was written.
+    /// Its orchestration id, in its original spelling.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What it needs.
+    /// Its size.
     pub size: Size,
-    /// The availability zone it has to be in.
+    /// The required availability zone.
     pub zone: Option<String>,
-    /// What the metadata of the host's aggregates must be, by key.
+    /// Demands on the metadata of the host's aggregates, by key.
     pub aggregates: BTreeMap<String, String>,
-    /// Lists of host names. The host has to be in each of the lists.
+    /// Lists of host names. The host must be in each of the lists.
     pub locations: Vec<HostNames>,
     /// Lists of host names. The host must be in none of them.
     pub excluded: Vec<HostNames>,
-    /// Where it is.
+    /// Its current place.
     pub present: Option<Present>,
-    /// Whether it has to stay there.
+    /// Whether it must stay there.
     pub fixed: bool,
     /// Whether its size has changed since its capacity was held.
     pub resized: bool,
-    /// Whether it has lost its place and is not to get another one now. It is left out of the problem.
+    /// Whether it has lost its place and does not get another one now. It is left out of the problem.
     pub absent: bool,
 }
 
 impl Server {
-    /// Whether the server has to stay where it is. One that is nowhere cannot.
+    /// Returns whether the server must stay on its host. A server without a host cannot.
     pub(super) fn is_fixed(&self) -> bool {
         self.fixed && self.present.as_ref().is_some_and(|present| !present.holds.is_empty())
     }
 
-    /// A server of which only the amounts are known. A class may be named several times.
+    /// Creates a server with amounts only. A class may be repeated.
     pub fn of_amounts(id: &str, amounts: impl Iterator<Item = (String, i64)>) -> Self {
         let mut size = Size::default();
         for (class, amount) in amounts {
@@ -185,38 +185,38 @@ impl Server {
     }
 }
 
-/// Where a server is.
+/// The current place of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// What is held for it.
+    /// Its allocations.
     pub holds: Vec<(ProviderId, ClassId, i64)>,
-    /// Whether the plan gives that back when the server moves. Allocations of an instance are not the plan's.
+    /// Whether the plan releases them when the server moves. Allocations of an instance do not belong to the plan.
     pub ours: bool,
 }
 
 /// A group of servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What it is called in answers.
+    /// Its name in responses.
     pub name: String,
-    /// What it asks.
+    /// Its kind.
     pub kind: GroupKind,
-    /// Of which units.
+    /// The units that it applies to.
     pub level: Level,
-    /// What it asks beside its kind.
+    /// Its further conditions.
     pub terms: Terms,
     /// Whether it is a server group of Nova.
     pub is_server_group: bool,
-    /// The stored group that it is, if it holds beyond the stack.
+    /// The stored group, if it applies beyond the stack.
     pub stored: Option<Uuid>,
-    /// Of whom.
+    /// Its members.
     pub members: Vec<Member>,
 }
 
 /// The state of other plans that a stack has to respect.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
-    /// By stored group: for each server of the group outside the stack, the providers that it uses.
+    /// By stored group: for each server of the group outside the stack, its providers.
     pub occupied: HashMap<Uuid, Vec<Vec<ProviderId>>>,
     /// The groups for which `occupied` is known.
     pub known: HashSet<Uuid>,
@@ -224,8 +224,8 @@ pub struct Surroundings {
     pub exclusive: Vec<ExclusiveHost>,
     /// The names of these groups.
     pub names: HashMap<Uuid, String>,
-    /// Metadata of aggregates, if a server demands some.
+    /// Metadata of aggregates, if a server has demands on it.
     pub aggregates: AggregateMetadata,
-    /// Whether hosts without a trait for their rack are in the one that their name says.
+    /// Whether the racks of hosts without a trait for it are derived from their names.
     pub racks_by_names: bool,
 }

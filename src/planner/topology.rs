@@ -1,5 +1,5 @@
-//! Where hosts stand: their racks, clusters and availability zones, as the traits of their roots say,
-//! or, if that is wanted, as their names do.
+//! The locations of hosts: their racks, clusters and availability zones, from the traits of their roots, or
+//! optionally from their names.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use crate::model::traits;
 use crate::model::{ClassId, Level, ProviderId, TraitId};
 use crate::world::{Provider, World};
 
-/// Letters that stand for kinds of nodes in the names of hosts.
+/// Letters for kinds of nodes in the names of hosts.
 const NODE_LETTERS: &str = "acufops";
-/// Characters of a region's name that a host's name begins with.
+/// Number of characters of a region's name at the start of a host's name.
 const REGION_LEN: usize = 3;
 
-/// Where a host is.
+/// The location of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLocation {
-    /// Its rack, if it is in exactly one that is known.
+    /// Its rack, if exactly one is known.
     pub rack: Option<Arc<str>>,
-    /// Its cluster, if it is in exactly one that is known.
+    /// Its cluster, if exactly one is known.
     pub cluster: Option<Arc<str>>,
-    /// The availability zones it is in, as traits name them.
+    /// Its availability zones, in the form of traits.
     pub zones: Vec<Arc<str>>,
 }
 
 impl HostLocation {
-    /// The name of the unit it is in at a level; `host` is its own.
+    /// The name of its unit at a level; `host` is its own name.
     pub fn unit<'s>(&'s self, level: Level, host: &'s str) -> Option<&'s str> {
         match level {
             Level::Host => Some(host),
@@ -34,13 +34,13 @@ impl HostLocation {
         }
     }
 
-    /// Whether it is in an availability zone, by its name [as traits have it](zone_name).
+    /// Returns whether it is in an availability zone, by its name [in the form of traits](zone_name).
     pub fn is_in_zone(&self, zone: &str) -> bool {
         self.zones.iter().any(|it| **it == *zone)
     }
 }
 
-/// What a trait says about where a host is.
+/// The location given by a trait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Area {
     Rack,
@@ -54,7 +54,7 @@ const PREFIXES: [(&str, Area); 3] = [
     (traits::ZONE_PREFIX, Area::Zone),
 ];
 
-/// Where hosts are, from the traits of a world.
+/// The locations of hosts, from the traits of a world.
 #[derive(Clone, Debug)]
 pub struct Topology {
     traits: BTreeMap<TraitId, (Area, Arc<str>)>,
@@ -63,7 +63,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The topology of a world. With `by_names`, the name of a host tells its rack if no trait does.
+    /// Derives the topology of a world. With `by_names`, racks are derived from the names of hosts without a trait
+    /// for it.
     pub fn of(world: &World, by_names: bool) -> Self {
         let said = |name: &str| {
             PREFIXES.into_iter().find_map(|(prefix, kind)| {
@@ -76,7 +77,7 @@ impl Topology {
         Self { traits: traits.collect(), shares: world.trait_id(traits::SHARING), by_names }
     }
 
-    /// Where a host is, by the root of its tree.
+    /// The location of a host, by the root of its tree.
     pub fn location(&self, root: &Provider<'_>) -> HostLocation {
         let mut location = HostLocation::default();
         let (mut racks, mut clusters) = (Names::None, Names::None);
@@ -95,7 +96,7 @@ impl Topology {
         location
     }
 
-    /// The name of the unit that a host is in at a level, by the root of its tree.
+    /// The name of the unit of a host at a level, by the root of its tree.
     pub fn unit(&self, root: &Provider<'_>, level: Level) -> Option<String> {
         if level == Level::Host {
             return Some(root.name().to_owned());
@@ -112,18 +113,18 @@ impl Topology {
         if let Some(own) = own {
             return Some(own.root());
         }
-        // A host may share what it has, and use it itself.
+        // A host may share its resources, and use them itself.
         let mut roots = providers.map(|it| it.root());
         let first = roots.next()?;
         roots.all(|root| root == first).then_some(first)
     }
 
-    /// Whether a provider shares what it has.
+    /// Returns whether a provider shares its resources.
     pub fn is_shared(&self, provider: &Provider<'_>) -> bool {
         self.shares.is_some_and(|id| provider.traits().contains(&id))
     }
 
-    /// The host on which something is held.
+    /// The host of some allocations.
     pub fn host_of<'w>(
         &self,
         world: &'w World,
@@ -132,7 +133,7 @@ impl Topology {
         self.host(holds.iter().filter_map(|(id, ..)| world.provider_by_id(*id)))
     }
 
-    /// The roots of every tree, by the unit they are in at a level.
+    /// The roots of all trees, by their unit at a level.
     pub fn units<'w>(&self, world: &'w World, level: Level) -> BTreeMap<String, Vec<Provider<'w>>> {
         let mut units: BTreeMap<String, Vec<Provider<'w>>> = BTreeMap::new();
         for root in world.trees() {
@@ -155,24 +156,24 @@ pub(super) struct HostEntry {
 }
 
 impl HostEntry {
-    /// Its root. `None` if the world is another one than that of the slot.
+    /// Its root. `None` if the slot belongs to another world.
     pub(super) fn root<'w>(&self, world: &'w World) -> Option<Provider<'w>> {
         world.at(self.slot).filter(|root| root.id() == self.root)
     }
 }
 
-/// Whether anybody holds anything on a host.
+/// Returns whether a host has allocations.
 pub(super) fn is_in_use(root: &Provider<'_>) -> bool {
     root.tree().any(|provider| provider.inventories().any(|row| row.used > 0))
 }
 
-/// The name of an availability zone as its trait has it, in lower case.
+/// The name of an availability zone in its trait, in lower case.
 pub fn zone_name(zone: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     zone.chars().map(letter).collect()
 }
 
-/// The names of the racks, or of the clusters, that a host is in.
+/// The names of the racks, or of the clusters, of a host.
 #[derive(Clone, Copy)]
 enum Names<'t> {
     None,
@@ -212,7 +213,7 @@ fn rack_by_name(host: &str) -> Option<String> {
     Some(rack.to_owned())
 }
 
-/// What follows the digits that a text begins with, of which there is at least one.
+/// The rest of a text after its leading digits, of which there must be at least one.
 fn digits(text: &str) -> Option<&str> {
     let rest = text.trim_start_matches(|c: char| c.is_ascii_digit());
     (rest.len() < text.len()).then_some(rest)

@@ -1,5 +1,5 @@
-//! Creates and changes plans. Each attempt reads the plan and the state of the cloud once, lets the solver
-//! choose hosts, and books them. If others have changed the state in between, another attempt follows.
+//! Creates and changes plans. Each attempt reads the plan and the state of the cloud once, lets the solver choose
+//! hosts, and books them. If other requests have changed the state in between, another attempt follows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,30 +26,30 @@ use crate::store::planner::booking::Booking;
 use crate::store::planner::plans::Scope;
 use crate::world::World;
 
-/// A plan that has hosts.
+/// A plan with hosts.
 #[derive(Debug)]
 pub(crate) struct Planned {
     pub(crate) draft: Draft,
-    /// The name of the host of each server; `None` for a server that has none.
+    /// The name of the host of each server; `None` for a server without one.
     pub(crate) hosts: Vec<Option<String>>,
-    /// What the solver said; `None` if no server needed a host.
+    /// The outcome of the solver; `None` if no server needed a host.
     pub(crate) answer: Option<Answer>,
 }
 
-/// Bounds and options of making a plan.
+/// Bounds and options of a planning request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// How long the solver may take.
+    /// Time limit of the solver.
     pub(crate) budget: Duration,
-    /// Whether nothing is written.
+    /// Whether to write nothing.
     pub(crate) dry_run: bool,
-    /// How many other placements to look for beside the best.
+    /// Number of alternative placements to search for.
     pub(crate) alternatives: usize,
-    /// Whose turns it takes.
+    /// The caller on whose behalf turns are taken.
     pub(crate) asker: Asker,
 }
 
-/// What `POST /v1/plans` asks for.
+/// A request for a new plan.
 #[derive(Clone, Debug)]
 pub(crate) struct NewPlan {
     pub(crate) name: String,
@@ -60,26 +60,26 @@ pub(crate) struct NewPlan {
     pub(crate) resources: Object,
     /// Whether the caller may change the plans of all projects.
     pub(crate) by_operator: bool,
-    /// Hosts that all servers may be on; `None`: any.
+    /// Hosts allowed for all servers; `None`: any.
     pub(crate) locations: Option<Vec<String>>,
-    /// Which of several valid placements is the best.
+    /// The order of valid placements, the best first.
     pub(crate) policy: PlacementPolicy,
 }
 
 /// The outcome of an attempt.
 enum Attempt {
     Done(Box<Planned>),
-    /// Others have changed the state; what the database said.
+    /// Another request has changed the state; the message of the database.
     Overtaken(String),
     /// Another request has created a plan for the stack.
     Exists,
 }
 
 impl Planning {
-    /// Creates a plan. If the stack has one that is as the request asks, that plan is the answer.
+    /// Creates a plan. Returns the stack's plan instead if it has one that equals the request.
     ///
     /// # Errors
-    /// All of them.
+    /// Every kind of failure.
     pub(crate) async fn create(&self, new: NewPlan, terms: Terms) -> Result<Planned, Failure> {
         let NewPlan { name, stack_id, project, user, resources, by_operator, locations, policy } =
             new;
@@ -99,7 +99,7 @@ impl Planning {
                 let plan = PlanRef { key: &plan.id.to_string(), scope };
                 let repeat = PlanChange::Repeat(Arc::clone(&request));
                 match self.change(plan, repeat, None, terms).await {
-                    // It has been deleted since.
+                    // It was deleted in the meantime.
                     Err(Failure::PlanNotFound) => continue,
                     repeated => return repeated,
                 }
@@ -116,7 +116,7 @@ impl Planning {
         Err(Failure::Unsettled("created and deleted"))
     }
 
-    /// Creates a plan that is not stored yet; `None` if another request has created one for the stack.
+    /// Creates a plan that is not stored yet; returns `None` if another request has created one for the stack.
     async fn create_new(
         &self,
         plan: &Plan,
@@ -142,7 +142,7 @@ impl Planning {
     /// Changes a stored plan; with a name, also renames it.
     ///
     /// # Errors
-    /// All of them.
+    /// Every kind of failure.
     pub(crate) async fn change(
         &self,
         plan: PlanRef<'_>,
@@ -169,7 +169,7 @@ impl Planning {
         }
     }
 
-    /// The plan after a change, before hosts are chosen.
+    /// Applies a change to the plan, before hosts are chosen.
     async fn draft(
         &self,
         current: CurrentPlan,
@@ -194,8 +194,7 @@ impl Planning {
         run(turn, move || Ok(change.draft(&current, document, &flavors)?)).await
     }
 
-    /// Chooses hosts and books them. `overtaken` says how the attempt before was overtaken, if there was
-    /// one.
+    /// Chooses hosts and books them. `overtaken` is the reason why the previous attempt failed, if there was one.
     async fn attempt(
         &self,
         mut draft: Draft,
@@ -203,22 +202,22 @@ impl Planning {
         overtaken: Option<String>,
     ) -> Result<Attempt, Failure> {
         draft.stack.alternatives = budget.terms.alternatives;
-        // First, so that the world is as it is after the wait, and nothing is held in memory meanwhile.
+        // Taken first, so that the world is the one after the wait, and nothing is held in memory meanwhile.
         let turn = if draft.needs_turn() { Some(budget.turn(self, &draft).await?) } else { None };
         let groups = draft.stored_groups();
         let own = draft.decided_placements();
         let metadata = draft.stack.demands_aggregates();
         let around = self.surroundings(&own, &groups, metadata).await?;
         let world = self.store.world().await?;
-        // The turn ends when the plan is booked, so that the next plan is made with what this one leaves.
+        // The turn ends when the plan is booked, so that the next plan sees the capacity that is left.
         let (draft, answer, _turn) = match self.solve(&world, draft, around.clone(), turn).await {
-            // The world is newer than the surroundings: servers may have joined or left groups between.
+            // The world is newer than the surroundings: servers may have joined or left groups in between.
             Err(Failure::NoPlaces(why))
                 if self.surroundings(&own, &groups, metadata).await? != around =>
             {
                 return Ok(Attempt::Overtaken(why.sentence));
             }
-            // Earlier attempts, which others overtook, used the time up.
+            // Earlier attempts, which other requests overtook, used up the time.
             Err(Failure::OutOfTime) => match overtaken {
                 Some(why) => return Ok(Attempt::Overtaken(why)),
                 None => return Err(Failure::OutOfTime),
@@ -257,7 +256,7 @@ impl Planning {
         self.store.commit(Booking { plan, caps: Some(self.caps) }).await
     }
 
-    /// What other placements than these have to do with the stored groups, and the metadata of aggregates.
+    /// The placements of stored groups other than these, and the metadata of aggregates.
     pub(super) async fn surroundings(
         &self,
         own: &[uuid::Uuid],
@@ -273,8 +272,7 @@ impl Planning {
         Ok(Surroundings { racks_by_names: self.host_names, aggregates, ..around })
     }
 
-    /// Chooses hosts in a turn, on a thread of its own, and gives the turn back. Without a turn no server
-    /// needs a host.
+    /// Chooses hosts in a turn, on a separate thread, and returns the turn. Without a turn no server needs a host.
     pub(super) async fn solve(
         &self,
         world: &Arc<World>,

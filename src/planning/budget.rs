@@ -1,5 +1,5 @@
-//! The time of a plan. It begins with the first turn at the solver, and does not run while the plan waits
-//! for another turn.
+//! The time limit of a plan. It starts with the first turn at the solver, and is suspended while the plan waits for
+//! another turn.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,29 +16,28 @@ use crate::fairness::watch::Watch;
 use crate::planner::draft::Draft;
 use crate::planner::{Answer, Progress, SolvingTime};
 
-/// The size of a plan beyond which it does not matter for its turn: the time of a plan is bounded,
-/// however many servers it has.
+/// Maximum size of a plan for its turn. The time of a plan is limited, so a larger plan takes no longer.
 const SIZE_MAX: usize = 100;
 
-/// The time of an attempt that begins when the time of the plan is up, because others overtook the
+/// Time limit of an attempt that begins after the time of the plan is up, because other requests overtook the
 /// attempts before.
 const LATE_ATTEMPT: Duration = Duration::from_millis(500);
 
-/// How many such attempts a plan has at most.
+/// Maximum number of such attempts per plan.
 const LATE_ATTEMPTS_MAX: u32 = 4;
 
-/// How much time a plan has left.
+/// The remaining time of a plan.
 #[derive(Debug)]
 pub(super) struct Budget {
     pub(super) terms: Terms,
     watch: Watch,
-    /// When it ends; `None` before the first turn.
+    /// The end of the time; `None` before the first turn.
     deadline: Option<Instant>,
-    /// How much longer the plan may wait for turns.
+    /// The remaining time for waiting for turns.
     wait: Duration,
-    /// Attempts that others overtook.
+    /// Number of attempts that other requests overtook.
     overtaken: usize,
-    /// Those of them that began when the time was up.
+    /// Number of attempts that began after the time was up.
     late: u32,
 }
 
@@ -49,18 +48,18 @@ pub(super) struct SolverTurn {
     watch: Watch,
     began: Instant,
     deadline: Instant,
-    /// Attempts of the plan that others overtook, and whether its time was up then.
+    /// Attempts of the plan that other requests overtook, and whether its time was up then.
     overtaken: usize,
     is_late: bool,
-    /// How long it took until a solution was known.
+    /// The time until the first solution.
     first: OnceLock<Duration>,
-    /// Whether nobody waits for the answer any more.
+    /// Whether the caller no longer waits for the response.
     abandoned: Arc<AtomicBool>,
-    /// The threads of the solver, for all plans together.
+    /// Number of solver threads, shared by all plans.
     threads: usize,
 }
 
-/// Ends the search of a turn when it is dropped.
+/// Ends the search of a turn when dropped.
 pub(super) struct AbandonOnDrop(Arc<AtomicBool>);
 
 impl Budget {
@@ -70,7 +69,7 @@ impl Budget {
         Self { terms, watch, deadline: None, wait, overtaken: 0, late: 0 }
     }
 
-    /// A turn at the solver for a draft. While others wait, drafts of few servers come first.
+    /// Waits for a turn at the solver. Drafts of few servers come first.
     ///
     /// # Errors
     /// `NoTurn`.
@@ -108,9 +107,9 @@ impl Budget {
         })
     }
 
-    /// Notes that others have overtaken an attempt. Returns whether there may be another one: as long as
-    /// the time is not up, and some short ones after that. For a plan that takes no turn, the time begins
-    /// with the first question.
+    /// Records that another request has overtaken an attempt. Returns whether another attempt is allowed: while
+    /// there is time, and a few short ones afterwards. For a plan that takes no turn, the time starts with the
+    /// first call.
     pub(super) fn begin_again(&mut self) -> bool {
         self.overtaken += 1;
         let now = self.watch.now();
@@ -124,15 +123,15 @@ impl Budget {
 }
 
 impl SolverTurn {
-    /// What ends the search when it is dropped.
+    /// Returns a guard that ends the search when dropped.
     pub(super) fn guard(&self) -> AbandonOnDrop {
         AbandonOnDrop(Arc::clone(&self.abandoned))
     }
 
-    /// Logs and records how long it took to choose hosts, and when the first solution was known.
+    /// Logs and records how long the choice of hosts took, and when the first solution was found.
     pub(super) fn log(&self, answer: &Answer) {
         let all = self.watch.now().saturating_duration_since(self.began);
-        // A search that ends between two looks at the time has its solution at the end.
+        // A search that ends between two checks of the time has its solution at the end.
         let first = self.first.get().copied().map_or(all, |first| first.min(all));
         let proven = if answer.cost == answer.bound { "true" } else { "false" };
         counter!("berth_plans_solved_total", "proven" => proven).increment(1);
@@ -158,9 +157,9 @@ impl SolvingTime for SolverTurn {
         self.abandoned.load(Ordering::Relaxed) || self.watch.now() >= self.began + share
     }
 
-    /// While others wait, a plan ends when only the last component of its cost could be better. One that
-    /// is less good gets an equal share of its time, as if those that wait had to share it. A plan that
-    /// others have overtaken hurries in the same way, because they would overtake a long attempt again.
+    /// Returns whether the solver may stop. While others wait, a plan ends when only the last component of its cost
+    /// could improve. A worse one gets an equal share of its time, as if it were divided among the waiting plans.
+    /// An overtaken plan hurries in the same way, because a long attempt would be overtaken again.
     fn is_enough(&self, found: Progress) -> bool {
         if found == Progress::Nothing {
             return false;

@@ -1,4 +1,4 @@
-//! Why a plan was not made, changed or read.
+//! Failures to make, change or read a plan.
 
 use thiserror::Error;
 use uuid::Uuid;
@@ -8,10 +8,10 @@ use crate::planner::rejection::Rejection;
 use crate::planner::{self, Explanation};
 use crate::store;
 
-/// Why a plan was not made, changed or read. Nothing has been written.
+/// A failure to make, change or read a plan. Nothing has been written.
 #[derive(Clone, Debug, Error)]
 pub(crate) enum Failure {
-    /// The request cannot be met, whatever hosts there are.
+    /// The request cannot be met on any hosts.
     #[error(transparent)]
     Rejected(Rejection),
     /// The caller has no such plan.
@@ -20,44 +20,44 @@ pub(crate) enum Failure {
     /// Several projects have a plan for the stack, and the caller's is not among them.
     #[error("several projects have a plan for stack '{stack}'")]
     AmbiguousPlan {
-        /// What the caller named.
+        /// The name in the request.
         stack: String,
-        /// Some of those plans.
+        /// Some of these plans.
         plans: Vec<Uuid>,
     },
-    /// The same of placements.
+    /// Several projects have a placement with the id, and the caller's is not among them.
     #[error("several projects have a placement '{id}'")]
     AmbiguousPlacement {
-        /// What the caller named.
+        /// The id in the request.
         id: String,
-        /// Some of those placements.
+        /// Some of these placements.
         placements: Vec<Uuid>,
     },
     /// The caller has no such instance.
     #[error("Resource '{0}' not found")]
     ResourceNotFound(String),
-    /// There are no hosts for all servers; why.
+    /// There are no hosts for all servers; the explanation.
     #[error("{}", .0.sentence)]
     NoPlaces(Explanation),
-    /// The time was up before it was known whether there are hosts for all servers.
+    /// The time was up before the solver found hosts or ruled them out.
     #[error("the time of a plan was up")]
     OutOfTime,
-    /// Too many other requests wait or are worked on; which, and why.
+    /// Too many other requests are waiting or running; the kind of work, and the reason.
     #[error("{0}: {1}")]
     NoTurn(Work, String),
-    /// Other requests changed the state before each booking; how, the last time.
+    /// Other requests changed the state before each booking; the last reason.
     #[error("other requests were faster every time the plan was booked ({0})")]
     Overtaken(String),
-    /// Others changed the plan before each attempt; what they did.
+    /// Other requests changed the plan before each attempt; what they did.
     #[error("the plan is {0} all the time")]
     Unsettled(&'static str),
-    /// The store refuses what would be written.
+    /// The store refuses the change.
     #[error(transparent)]
     Refused(Refusal),
     /// The store failed.
     #[error(transparent)]
     Store(store::Error),
-    /// Work on a thread of its own panicked.
+    /// Work on a separate thread panicked.
     #[error("{0} panicked: {1}")]
     Panicked(Work, String),
     /// The program is at fault.
@@ -65,7 +65,7 @@ pub(crate) enum Failure {
     Bug(#[from] Bug),
 }
 
-/// What a request takes a turn at.
+/// Work that a request takes a turn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Work {
     /// Reading a stored plan.

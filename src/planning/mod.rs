@@ -1,9 +1,9 @@
-//! Plans from a request to what is stored: reads the state of the cloud, lets the [planner](crate::planner)
-//! choose hosts, and books them; when other requests have changed the state meanwhile, it starts again, as
-//! long as there is time.
+//! Plans from a request to the stored plan: reads the state of the cloud, lets the [planner](crate::planner) choose
+//! hosts, and books them; when other requests have changed the state meanwhile, it starts again while there is
+//! time.
 //!
-//! The rules are functions of [`crate::planner`]; this layer runs them on threads of their own, in turns
-//! that projects share fairly, and knows nothing of HTTP. Whatever goes wrong is a [`Failure`].
+//! The rules are functions of [`crate::planner`]; this layer runs them on separate threads, in turns that projects
+//! share fairly, and is independent of HTTP. All errors are a [`Failure`].
 
 mod attempt;
 mod budget;
@@ -39,44 +39,44 @@ use crate::store::planner::plans::{PlacementFilter, PlanLookup, Scope};
 use crate::store::{self, Store};
 use crate::world::World;
 
-/// Attempts at a change when other requests interfere each time.
+/// Maximum number of attempts at a change while other requests interfere.
 const ATTEMPTS_MAX: usize = 5;
 
-/// Records what became of a plan that was to be made or changed.
+/// Counts the outcome of creating or changing a plan.
 pub(crate) fn record(outcome: &Result<Planned, Failure>) {
     let outcome = outcome.as_ref().map_or_else(variant, |_| "planned".to_owned());
     counter!("berth_plans_total", "outcome" => outcome).increment(1);
 }
 
-/// A plan as a caller names it.
+/// A reference to a plan by a caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanRef<'p> {
     /// Its id, or that of its stack.
     pub(crate) key: &'p str,
-    /// Which plans the caller sees.
+    /// The plans visible to the caller.
     pub(crate) scope: Scope<'p>,
 }
 
 /// Everything that planning needs. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Planning {
-    /// Where plans are stored.
+    /// The store of plans.
     pub(crate) store: Store,
     /// Turns at the solver.
     pub(crate) solver_turns: Turns,
-    /// The threads of the solver, which the plans that have turns share equally.
+    /// Number of solver threads, shared equally by the plans that have turns.
     pub(crate) solver_threads: usize,
-    /// Turns at work whose cost grows with the size of a stored plan.
+    /// Turns for work whose cost grows with the size of a stored plan.
     pub(crate) read_turns: Turns,
-    /// What deadlines are read from.
+    /// The clock for deadlines.
     pub(crate) watch: Watch,
-    /// How long a request waits for turns; the time of its plan does not run meanwhile.
+    /// Maximum time that a request waits for turns; the time of its plan is suspended meanwhile.
     pub(crate) turn_wait: Duration,
-    /// Whether the names of hosts say which rack they are in, where no trait does.
+    /// Whether racks are derived from the names of hosts without a trait for it.
     pub(crate) host_names: bool,
-    /// The most that each project may store.
+    /// Limits on what each project may store.
     pub(crate) caps: Caps,
-    /// What plans leave free.
+    /// The capacity that plans leave free.
     pub(crate) headroom: Headroom,
 }
 
@@ -95,7 +95,7 @@ impl Planning {
         }
     }
 
-    /// The same with its placements, and where they are.
+    /// Reads a plan with its placements and their hosts.
     ///
     /// # Errors
     /// Those of [`Self::find`], and `NoTurn`.
@@ -131,10 +131,10 @@ impl Planning {
         .await
     }
 
-    /// Deletes a plan. Its holds are given up; instances keep their allocations.
+    /// Deletes a plan. Its holds are released; instances keep their allocations.
     ///
     /// # Errors
-    /// Those of [`Self::find`]; `Unsettled` if others change the plan all the time.
+    /// Those of [`Self::find`]; `Unsettled` if other requests keep changing the plan.
     pub(crate) async fn delete(&self, plan: PlanRef<'_>) -> Result<(), Failure> {
         for _ in 0..ATTEMPTS_MAX {
             let found = self.find(plan).await?;

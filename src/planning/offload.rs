@@ -1,5 +1,5 @@
-//! Work that takes as long as a stored plan is large, however small the request is. It runs on a thread
-//! of its own, in turns that projects share fairly, away from the threads that serve requests.
+//! Work whose duration depends on the size of a stored plan, and not on that of the request. It runs on a separate
+//! thread, in turns that projects share fairly, away from the threads that serve requests.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Planning {
     }
 }
 
-/// Waits for a turn at some work of a size, for so long at the most.
+/// Waits for a turn at work of a given size, with a timeout.
 ///
 /// # Errors
 /// `NoTurn`.
@@ -43,8 +43,7 @@ pub(super) async fn wait_for(
     Err(Failure::NoTurn(work, why))
 }
 
-/// Does the work on a thread of its own. The turn ends when the work is done, even if nobody waits for it
-/// any more.
+/// Runs the work on a separate thread. The turn ends with the work, even if the caller has stopped waiting.
 ///
 /// # Errors
 /// Those of the work; `Panicked`.

@@ -1,4 +1,4 @@
-//! Placements by the ids that callers know.
+//! Finds placements by the ids that callers use.
 
 use uuid::Uuid;
 
@@ -9,11 +9,11 @@ use crate::planner::plan::Placement;
 use crate::planner::rejection::Rejection;
 use crate::store::planner::plans::{PlacementFilter, Scope};
 
-/// Placements that a failure names at the most where an id stands for several.
+/// Maximum number of placements listed in a failure when an id is ambiguous.
 const NAMED_MAX: usize = 10;
 
 impl Planning {
-    /// A placement by its own id, or else by the orchestration id of its server.
+    /// Finds a placement by its own id, or by the orchestration id of its server.
     ///
     /// # Errors
     /// `PlacementNotFound`, `AmbiguousPlacement`, `Store`.
@@ -40,8 +40,8 @@ impl Planning {
         Ok(of_one_project(scope, id, rows)?.into_iter().max_by_key(|row| !row.leaving))
     }
 
-    /// The placement of a server that is part of a plan, by the id of its instance, or else by one of its
-    /// own ids. `None`: no plan has it.
+    /// Finds the placement of a planned server by the id of its instance, or by one of its own ids. `None`: no plan
+    /// has it.
     ///
     /// # Errors
     /// `AmbiguousPlacement`, `Store`.
@@ -55,7 +55,7 @@ impl Planning {
         let mut rows = self.store.placements(&by_resource).await?;
         rows.retain(|row| !row.leaving);
         if let Some(owner) = self.owner(id, scope, &rows).await? {
-            // A placement of another project may name the instance, and means nothing.
+            // A placement of another project may name the instance, and is ignored.
             rows.retain(|row| same(&row.project, &owner));
         }
         if let Some(row) = of_one_project(scope, id, rows)?.pop() {
@@ -90,8 +90,8 @@ impl Planning {
     }
 }
 
-/// Of placements with the same id, those of one project: the caller's if it has some, or else the only one
-/// that has.
+/// Selects the placements of one project among placements with the same id: those of the caller, or of the only
+/// project that has any.
 fn of_one_project(
     scope: Scope<'_>,
     id: &str,

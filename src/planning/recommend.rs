@@ -1,4 +1,4 @@
-//! Another host for a server, without changing anything.
+//! Recommends another host for a server, without changing anything.
 
 use std::sync::Arc;
 
@@ -16,31 +16,31 @@ use crate::planner::stack::{Server, Stack};
 use crate::planner::template::Template;
 use crate::store::planner::plans::Scope;
 
-/// What `POST /v1/placements` asks for.
+/// A request for a recommendation.
 #[derive(Clone, Debug)]
 pub(crate) struct Move {
     /// The instance, or another id of its placement.
     pub(crate) resource: String,
-    /// Hosts that it must not move to.
+    /// Hosts to avoid.
     pub(crate) excluded: Vec<String>,
-    /// Hosts that it may move to; `None`: any.
+    /// Allowed hosts; `None`: any.
     pub(crate) locations: Option<Vec<String>>,
 }
 
-/// Where a server may move.
+/// A recommended host for a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Recommendation {
     /// Its placement; `None` if no plan has it.
     pub(crate) placement: Option<Placement>,
     /// The recommended host.
     pub(crate) host: Option<String>,
-    /// The host that it is on.
+    /// The current host.
     pub(crate) present: Option<String>,
 }
 
 impl Planning {
-    /// Another host for a server of a plan, or for a consumer that no plan has. Nothing is written,
-    /// whatever the terms say.
+    /// Recommends another host for a server of a plan, or for a consumer outside all plans. Nothing is written,
+    /// whatever the terms are.
     ///
     /// # Errors
     /// `ResourceNotFound`, and those of a [change](Self::change).
@@ -91,7 +91,7 @@ impl Planning {
         Ok(Recommendation { placement: None, host, present })
     }
 
-    /// A host for one server of no plan.
+    /// Chooses a host for one server outside all plans.
     async fn place_one(&self, server: Server, terms: Terms) -> Result<Option<String>, Failure> {
         let plan = Plan::new("", "", "", "");
         let draft = Draft::new(plan, Document::default(), &Template::default(), &[])?;

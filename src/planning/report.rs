@@ -1,4 +1,4 @@
-//! The report of misplaced servers.
+//! Reports misplaced servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::planner::topology::Topology;
 use crate::store::planner::plans::{PlacementFilter, Scope};
 use crate::world::World;
 
-/// Plans whose documents are in memory at once.
+/// Maximum number of plan documents in memory at once.
 const DOCUMENTS_AT_ONCE: usize = 8;
 
-/// What all parts of a report are made with.
+/// The data shared by all parts of a report.
 struct Seen {
     world: Arc<World>,
     topology: Topology,
@@ -35,7 +35,7 @@ impl Seen {
 }
 
 impl Planning {
-    /// The servers that a caller sees and that break rules, or are elsewhere than was planned.
+    /// Lists the servers visible to a caller that break rules, or are on other hosts than planned.
     ///
     /// # Errors
     /// `NoTurn`, `Store`.
@@ -78,7 +78,7 @@ impl Planning {
     }
 }
 
-/// Adds what is wrong with the servers of these plans.
+/// Adds the misplaced servers of these plans.
 fn plans_of(seen: &Seen, documents: &[(Uuid, String)], mut report: Report) -> Report {
     for (plan, document) in documents {
         let rows = seen.of_plan.get(plan).into_iter().flatten();

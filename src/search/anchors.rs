@@ -1,9 +1,8 @@
-//! Anchors: where candidates may be. They are found block by block (256 slots) with word
-//! operations, and no further than needed.
+//! Anchors: places of candidates. They are found block by block (256 slots) with word operations, as far as needed.
 //!
-//! A tree is an anchor if every part that no sharing provider can supply has an option in the tree,
-//! and at least one part has. A provider that is alone in its tree, and uses nothing that is
-//! shared, is a solo anchor: word operations alone decide whether it is a candidate.
+//! A tree is an anchor if every part that no sharing provider can supply has an option in the tree, and at least
+//! one part has. A provider that is alone in its tree, and uses nothing that is shared, is a solo anchor: word
+//! operations alone decide whether it is a candidate.
 
 use super::part::{Amount, Look, Masks, Part, and, and_not, or, pop, range};
 use super::query::Query;
@@ -12,10 +11,10 @@ use crate::world::World;
 use crate::world::set::{BLOCK, Words};
 use crate::world::sharing::SignatureId;
 
-/// Where candidates may be.
+/// A place of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
-    /// A provider that is a tree by itself, and is exactly one candidate.
+    /// A provider that is alone in its tree, and is exactly one candidate.
     Solo(u32),
     /// The tree with this root.
     Tree(u32),
@@ -39,7 +38,7 @@ pub(super) enum AnchorGroup {
     Block(AnchorBlock),
 }
 
-/// A walk over all anchors.
+/// An iterator over all anchors.
 #[derive(Debug, Default)]
 pub(super) struct Anchors {
     stage: Stage,
@@ -53,7 +52,7 @@ enum Stage {
     #[default]
     Start,
     Signatures,
-    /// There is only this tree.
+    /// This tree alone.
     Only(u32),
     /// Blocks, from the block of this slot on.
     Blocks(u32),
@@ -90,8 +89,8 @@ impl AnchorBlock {
 }
 
 impl Anchors {
-    /// The next anchor or block. If `masks` compare capacity approximately ([`Look::Quick`]), some
-    /// solo anchors do not fit.
+    /// The next anchor or block. If `masks` compare capacity approximately ([`Look::Quick`]), some solo anchors do
+    /// not fit.
     pub(super) fn next(
         &mut self,
         world: &World,
@@ -102,7 +101,7 @@ impl Anchors {
         self.next_among(world, query, masks, steps, |_, slots| slots)
     }
 
-    /// Likewise, with those solo anchors of each block that `among` leaves of all that may fit.
+    /// The same, but with only those solo anchors of each block that `among` keeps.
     pub(super) fn next_among(
         &mut self,
         world: &World,
@@ -174,7 +173,7 @@ impl Anchors {
         only.map_or(Stage::Blocks(0), |(root, _)| Stage::Only(root))
     }
 
-    /// Some blocks with anchors in them, spread over the world, of about as many as they are to stand for.
+    /// Returns about `count` blocks with their anchors, spread over the world, as a sample.
     pub(super) fn sample(
         &mut self,
         world: &World,
@@ -226,8 +225,8 @@ impl Anchors {
         found
     }
 
-    /// Whether the tree has an option for each part that no sharing provider can supply, and for
-    /// one part at least.
+    /// Returns whether the tree has an option for each part that no sharing provider can supply, and for one part
+    /// at least.
     fn may_serve(&self, own: &[Words], tree: Words) -> bool {
         let has = |words: &Words| and(*words, tree) != [0; 4];
         let mut parts = own.iter().zip(&self.sharable);
@@ -235,7 +234,7 @@ impl Anchors {
     }
 }
 
-/// The providers among these, each alone in its tree, that are candidates by themselves.
+/// The providers, among the given ones that are alone in their trees, that are candidates.
 pub(super) fn solo(query: &Query, block: u32, mut words: Words, look: Look) -> Words {
     for clause in &query.together {
         let reached = clause.iter().fold([0; 4], |words, set| or(words, set.words(block)));

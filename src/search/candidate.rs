@@ -1,5 +1,4 @@
-//! The current candidate, in buffers that all candidates of a search reuse, and the providers that
-//! belong into the summaries.
+//! The current candidate, in buffers that all candidates of a search reuse, and the providers in the summaries.
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the lists they were made for")]
 
@@ -26,7 +25,7 @@ pub(super) struct CandidateBuffer {
     takings: Vec<(u32, ClassId, i64)>,
     /// The slots in the summaries, a bit each: roots of trees, or providers.
     involved: Vec<u64>,
-    /// During a survey: the roots of its trees, and how many providers may still be added.
+    /// During a survey: the roots of its trees, and the number of providers that may still be added.
     surveyed: Option<(Set, usize)>,
 }
 
@@ -39,7 +38,7 @@ pub(super) struct Survey {
 }
 
 impl CandidateBuffer {
-    /// Makes a candidate of one provider that is alone in its tree and supplies everything.
+    /// Sets the candidate to one provider that is alone in its tree and supplies everything.
     pub(super) fn solo(&mut self, query: &Query, slot: u32) {
         if !self.solo {
             self.takings.clear();
@@ -66,7 +65,7 @@ impl CandidateBuffer {
         }
     }
 
-    /// Makes a candidate of the slot chosen for each part.
+    /// Sets the candidate to the slots chosen for the parts.
     pub(super) fn combined(&mut self, world: &World, query: &Query, picks: &[u32]) {
         self.solo = false;
         self.takings.clear();
@@ -115,7 +114,7 @@ impl CandidateBuffer {
         }
     }
 
-    /// Begins the survey: from now on, summaries grow only within the trees that they contain.
+    /// Starts the survey: from now on, summaries grow only within the trees that they contain.
     pub(super) fn begin_survey(&mut self, world: &World, query: &Query) -> Survey {
         let mut kept = Set::default();
         for slot in self.involved(0) {
@@ -130,7 +129,7 @@ impl CandidateBuffer {
         Survey { kept, pending }
     }
 
-    /// Whether a provider may still be added to the summaries.
+    /// Returns whether a provider may still be added to the summaries.
     pub(super) fn is_surveying(&self) -> bool {
         self.surveyed.as_ref().is_some_and(|(_, pending)| *pending > 0)
     }
@@ -156,8 +155,8 @@ impl CandidateBuffer {
         self.involved[word] |= 1 << (slot % 64);
     }
 
-    /// The slots in the summaries so far, from one slot on: roots of trees; or providers, if a
-    /// candidate may use only one provider of each tree.
+    /// The slots in the summaries so far, from one slot on: roots of trees; or providers, if a candidate may use
+    /// only one provider of each tree.
     pub(super) fn involved(&self, from: u32) -> impl Iterator<Item = u32> {
         let skipped = from / 64;
         let words = self.involved.iter().skip(skipped as usize);

@@ -1,5 +1,5 @@
-//! The remaining capacity while the parts of a combination are decided, and whether it can still be
-//! enough for all of them.
+//! The remaining capacity while the parts of a combination are assigned, and checks whether it can still suffice
+//! for all of them.
 
 #![expect(clippy::indexing_slicing, reason = "sites and classes are positions in the lists")]
 
@@ -35,7 +35,7 @@ pub(super) struct Capacity {
     left: Vec<i64>,
     /// For each site, whether a suffixed group that must be alone on its provider uses it.
     held: Vec<bool>,
-    /// If a candidate may use only one provider of each tree: for each site, the first site in its tree.
+    /// For each site, the first site in its tree, if a candidate may use only one provider of each tree.
     trees: Vec<usize>,
     matching: Matching,
     /// For each site, whether it was counted.
@@ -52,7 +52,7 @@ pub(super) struct PartOptions<'a> {
 }
 
 impl Capacity {
-    /// Sets up the sites of these choices with their capacity, and the site of each choice.
+    /// Sets up the sites of these choices with their capacity, and sets the site of each choice.
     pub(super) fn survey(&mut self, world: &World, query: &Query, choices: &mut [Choice]) {
         self.slots.clear();
         self.left.clear();
@@ -80,12 +80,12 @@ impl Capacity {
         }
     }
 
-    /// Whether parts can conflict at all.
+    /// Returns whether parts can conflict at all.
     pub(super) fn matters(&self) -> bool {
         !self.slots.is_empty()
     }
 
-    /// Whether a site has what a part needs.
+    /// Returns whether a site has the capacity for a part.
     pub(super) fn has_room(&self, query: &Query, part: &Part, site: usize) -> bool {
         if !self.matters() {
             return true;
@@ -95,23 +95,23 @@ impl Capacity {
         !(query.isolate && !part.spread && self.held[site]) && part.amounts.iter().all(has)
     }
 
-    /// What a site has left of each contended class.
+    /// The remaining capacity of a site, by contended class.
     pub(super) fn left(&self, query: &Query, site: usize) -> &[i64] {
         let classes = query.contended.len();
         &self.left[site * classes..][..classes]
     }
 
-    /// Whether a suffixed group that must be alone on its provider uses a site.
+    /// Returns whether a suffixed group that must be alone on its provider uses a site.
     pub(super) fn is_held(&self, site: usize) -> bool {
         self.held[site]
     }
 
-    /// The work since it was last read, in options read.
+    /// Returns the work since the last call, in options read.
     pub(super) fn take_work(&mut self) -> usize {
         self.matching.take_work()
     }
 
-    /// Takes what a part needs from a site, if the site has it.
+    /// Takes the amounts of a part from a site, if the site has them.
     pub(super) fn take(&mut self, query: &Query, part: &Part, site: usize) -> bool {
         if !self.has_room(query, part, site) {
             return false;
@@ -143,7 +143,7 @@ impl Capacity {
         }
     }
 
-    /// Whether the sites of all parts together have the total of each contended class.
+    /// Returns whether the sites of all parts together have the total of each contended class.
     pub(super) fn has_total<'t>(
         &mut self,
         query: &Query,
@@ -164,8 +164,8 @@ impl Capacity {
         })
     }
 
-    /// Whether every part can get one of its options, considering one contended class at a time,
-    /// and isolation. `false` proves that there is no combination; `true` proves nothing.
+    /// Returns whether every part can get one of its options, considering one contended class at a time, and
+    /// isolation. `false` proves that there is no combination; `true` proves nothing.
     pub(super) fn may_serve<'t>(
         &mut self,
         query: &Query,
@@ -195,7 +195,7 @@ impl Capacity {
         if trees.is_empty() {
             return matching.all_served((0..slots.len()).map(seats));
         }
-        // One provider supplies all that is taken from its tree.
+        // One provider supplies everything that is taken from its tree.
         let mut of_trees = vec![0; slots.len()];
         for (site, &tree) in trees.iter().enumerate() {
             of_trees[tree] = seats(site).max(of_trees[tree]);
@@ -217,7 +217,7 @@ impl Capacity {
         if trees.is_empty() {
             return true;
         }
-        // They must be of different trees as well, if they supply resources.
+        // They must be in different trees as well, if they supply resources.
         matching.clear();
         for part in suffixed.filter(|part| !part.part.amounts.is_empty()) {
             matching.add_in(trees, part.sites().filter(|&site| !held[site]));

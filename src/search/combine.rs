@@ -1,11 +1,10 @@
-//! The combinations of one anchor: an iterator over all ways to choose one option for each part so
-//! that the options go together.
+//! The combinations of one anchor: an iterator over all ways to choose one option for each part so that the options
+//! are compatible.
 //!
-//! A depth-first search with backtracking: the part with the fewest options is decided first, and a
-//! choice that cannot lead to a combination is undone at once. Where many tries in a row lead to none,
-//! a [`Lookahead`] detects more dead ends, and those that were explored are remembered
-//! ([`FailedSituations`]). Both leave out only what leads to no combination, so they change neither the
-//! combinations nor their order.
+//! A depth-first search with backtracking: the part with the fewest options is assigned first, and a choice that
+//! cannot lead to a combination is undone at once. After many failed tries in a row, a [`Lookahead`] detects more
+//! dead ends, and explored dead ends are remembered ([`FailedSituations`]). Both skip only choices that lead to no
+//! combination, so they change neither the combinations nor their order.
 
 #![expect(clippy::indexing_slicing, reason = "depths and positions are those of the lists indexed")]
 
@@ -21,12 +20,12 @@ use crate::world::World;
 use crate::world::set::BLOCK;
 use crate::world::slot_data::NOWHERE;
 
-/// After this many fruitless tries per option, further choices are checked by a [`Lookahead`], which costs
-/// more and detects more dead ends.
+/// Number of failed tries per option after which further choices are checked by a [`Lookahead`], which costs more
+/// and detects more dead ends.
 const FRUITLESS_MAX: usize = 8;
-/// The minimum number of tries before that.
+/// Minimum number of tries before that.
 const TRIES_MIN: usize = 512;
-/// With `same_subtree`, an anchor with more combinations than this is checked before anything is tried.
+/// With `same_subtree`, an anchor with more combinations than this is checked before any is tried.
 const COMBINATIONS_FEW: usize = 64;
 
 /// A level of the search: a part and its options.
@@ -36,16 +35,16 @@ struct Level {
     /// The options are `choices[from..to]`.
     from: usize,
     to: usize,
-    /// The option to try next.
+    /// The next option to try.
     next: usize,
     /// The clauses of required traits that options at this level and below could meet, and whether
     /// one of these options is bound to the anchor.
     reach: (u64, bool),
-    /// The clauses that the choices above and at this level meet, and whether one of them is bound.
+    /// The clauses that the choices at this level and above meet, and whether one of them is bound.
     have: (u64, bool),
-    /// The combinations found, and the tries made, when the level was entered.
+    /// Number of combinations found and of tries made when the level was entered.
     entered: (usize, usize),
-    /// Whether a situation of this level was remembered.
+    /// Whether a situation of this level has been remembered.
     is_remembered: bool,
 }
 
@@ -54,32 +53,32 @@ struct Level {
 pub(super) struct Combination {
     anchor: u32,
     choices: Vec<Choice>,
-    /// One for each part, in the order in which the parts are decided.
+    /// One for each part, in the order of assignment.
     levels: Vec<Level>,
     depth: usize,
     /// The slot chosen for each part, by position of the part; [`NOWHERE`]: none yet.
     picks: Vec<u32>,
     capacity: Capacity,
-    /// The combinations found, and the tries made, since the anchor was opened.
+    /// Number of combinations found and of tries made since the anchor was opened.
     found: usize,
     tries: usize,
-    /// The number of tries at which the [`Lookahead`] is asked next.
+    /// Number of tries at which the [`Lookahead`] runs next.
     look_at: usize,
-    /// What situations are made of, once the first one was remembered.
+    /// The data from which situations are derived; set when the first one is remembered.
     shape: Option<Shape>,
 }
 
-/// What finds dead ends. It is shared by all anchors of a search, so that its memory is bounded.
+/// The detection of dead ends. All anchors of a search share it, so that its memory is bounded.
 #[derive(Debug, Default)]
 pub(super) struct Pruner {
     lookahead: Lookahead,
     failed: FailedSituations,
-    /// Whether each choice is checked and each dead end is remembered, instead of only where many tries in a row
-    /// lead to no combination. It costs more, and finds the same.
+    /// Whether to check each choice and remember each dead end from the start, and not only after many failed tries
+    /// in a row. This costs more, and does not change the result.
     pub(super) is_eager: bool,
 }
 
-/// What [`Combination::open`] needs besides the anchor.
+/// The inputs of [`Combination::open`] besides the anchor.
 pub(super) struct Sources<'a> {
     pub(super) world: &'a World,
     pub(super) query: &'a Query,
@@ -89,7 +88,7 @@ pub(super) struct Sources<'a> {
 }
 
 impl Combination {
-    /// The slot chosen for each part, once a combination was found.
+    /// The slot chosen for each part, after a combination was found.
     pub(super) fn picks(&self) -> &[u32] {
         &self.picks
     }
@@ -116,8 +115,8 @@ impl Combination {
             && self.may_begin(sources, pruner, steps)
     }
 
-    /// For each part of an anchor that was opened, the slots of the options that may be part of a combination;
-    /// `None` if there is no combination.
+    /// For each part of an opened anchor, the slots of the options that may be part of a combination; `None` if
+    /// there is no combination.
     pub(super) fn viable(
         &mut self,
         (world, query): (&World, &Query),
@@ -171,13 +170,13 @@ impl Combination {
         &self.choices[level.from..level.to]
     }
 
-    /// Whether the anchor is a tree. One choice must then be bound to it: combinations of sharing
-    /// providers alone are found once, by [`Shared`].
+    /// Returns whether the anchor is a tree. One choice must then be bound to it: combinations of sharing providers
+    /// alone are found once, by [`Shared`].
     fn own(&self) -> bool {
         self.anchor != NOWHERE
     }
 
-    /// Orders the levels and computes what can be reached from each.
+    /// Orders the levels, and computes the reach of each.
     fn prepare(&mut self, sources: &mut Sources<'_>) -> bool {
         let Sources { world, query, random, .. } = sources;
         let own = self.own();
@@ -214,8 +213,8 @@ impl Combination {
         reach.0 == all(clauses.len()) && (reach.1 || !own)
     }
 
-    /// Whether there may be a combination, if there are many to try, and the sets of `same_subtree` may exclude
-    /// them all.
+    /// Returns whether there may be a combination. Checked only if there are many, and `same_subtree` may exclude
+    /// all of them.
     fn may_begin(&mut self, sources: &Sources<'_>, pruner: &mut Pruner, steps: &mut Steps) -> bool {
         let Sources { world, query, .. } = sources;
         let mut counts = self.levels.iter().map(|level| level.to - level.from);
@@ -269,27 +268,27 @@ impl Combination {
         }
     }
 
-    /// The steps of a try at the current depth: for each `same_subtree` set with the group, all choices may be
-    /// examined.
+    /// The cost of a try at the current depth, in steps: for each `same_subtree` set with the group, all choices
+    /// may be examined.
     fn effort(&self, query: &Query) -> usize {
         let group = query.parts[self.levels[self.depth].part].group;
         let sets = query.subtrees.iter().filter(|set| set.contains(&group)).count();
         1 + query.subtrees.len() / 8 + sets * self.choices.len() / 8
     }
 
-    /// The fruitless tries after which the [`Lookahead`] is asked.
+    /// Number of failed tries after which the [`Lookahead`] runs.
     fn patience(&self) -> usize {
         TRIES_MIN.max(self.choices.len() * FRUITLESS_MAX)
     }
 
-    /// The parts that are decided.
+    /// The parts that are assigned.
     fn decided<'a>(&'a self, world: &'a World, query: &'a Query) -> Decided<'a> {
         let have = self.depth.checked_sub(1).map_or((0, false), |above| self.levels[above].have);
         Decided { world, query, picks: &self.picks, have, needs_bound: self.own() }
     }
 
-    /// Whether the levels from the current one on may be decided. After a yes, as many tries are made as the
-    /// answer was worth before it is asked again.
+    /// Returns whether the levels from the current one on may be completed. If so, the next check follows after as
+    /// many tries as this one was worth.
     fn may_go_on(
         &mut self,
         world: &World,
@@ -309,7 +308,7 @@ impl Combination {
         may
     }
 
-    /// Whether the current situation failed before.
+    /// Returns whether the current situation has failed before.
     fn has_failed(
         &mut self,
         context: (&World, &Query),
@@ -322,7 +321,7 @@ impl Combination {
         }
     }
 
-    /// Remembers the current situation if no combination was found in it with more tries than that takes.
+    /// Remembers the current situation if it took more tries than remembering costs, and led to no combination.
     fn remember(&mut self, context: (&World, &Query), pruner: &mut Pruner, steps: &mut Steps) {
         let (found, tries) = self.levels[self.depth].entered;
         let is_worth_it =
@@ -363,7 +362,7 @@ impl Combination {
         true
     }
 
-    /// Makes a choice at the current depth, if it goes together with the choices above.
+    /// Makes a choice at the current depth, if it is compatible with the choices above.
     fn place(&mut self, world: &World, query: &Query, choice: Choice) -> bool {
         let depth = self.depth;
         let position = self.levels[depth].part;
@@ -391,8 +390,8 @@ impl Combination {
         fine
     }
 
-    /// Whether each `same_subtree` set with this group can still be satisfied: one of the providers
-    /// that are chosen, or can still be chosen, is an ancestor of all chosen ones.
+    /// Returns whether each `same_subtree` set with this group can still be satisfied: one of the providers that
+    /// are chosen, or can still be chosen, is an ancestor of all chosen ones.
     fn below_one_of_them(&self, world: &World, query: &Query, group: usize) -> bool {
         let mut sets = query.subtrees.iter().filter(|set| set.contains(&group));
         sets.all(|set| {
@@ -407,7 +406,7 @@ impl Combination {
         })
     }
 
-    /// Whether the clauses of required traits beyond the first 64, which have no bit, are met.
+    /// Returns whether the clauses of required traits beyond the first 64, which have no bit, are met.
     fn meets_the_rest(&self, query: &Query) -> bool {
         query.together.iter().skip(64).all(|clause| {
             let parts = query.parts.iter().zip(&self.picks).filter(|(part, _)| part.spread);

@@ -1,5 +1,5 @@
-//! The search: visits anchors in the order of the strategy and goes through the combinations of
-//! each, until the limit.
+//! The search: visits anchors in the order of the strategy and goes through the combinations of each, until the
+//! limit.
 
 use std::collections::VecDeque;
 
@@ -16,30 +16,28 @@ use super::steps::{ANCHOR_STEPS, Next, Progress, STEPS, Steps};
 use crate::world::World;
 use crate::world::sharing::SignatureId;
 
-/// The steps that beginning with a signature costs.
+/// The cost of opening a signature, in steps.
 const SIGNATURE_STEPS: usize = 64;
 
-/// The maximum number of trees from which candidates are taken in turn.
+/// Maximum number of trees from which candidates are taken in turn.
 const OPEN_MAX: usize = 16_384;
-/// The same for a search without a limit, where the order does not decide which candidates are
-/// given.
+/// The same for a search without a limit, where the order does not decide which candidates are returned.
 const OPEN_UNBOUNDED: usize = 1024;
 
-/// After this many pauses without a candidate, a tree waits until all others are done.
+/// Number of pauses without a candidate after which a tree waits until all others are done.
 const PATIENCE: usize = 8;
-/// The maximum number of trees that wait.
+/// Maximum number of trees that wait.
 const WAITING_MAX: usize = 64;
 
 /// Resolves the names of a request and divides it into parts.
 ///
 /// # Errors
-/// The request names an unknown class or trait, and the groups before it do not make the answer
-/// empty.
+/// The request names an unknown class or trait, and the groups before it do not make the result empty.
 pub(super) fn resolve(world: &World, request: &Request) -> Result<Query, Unknown> {
     Query::new(world, request, &is_void)
 }
 
-/// Whether a query is proven to have no candidate, within a limited amount of work.
+/// Returns whether a query is proven to have no candidate, within a limited amount of work.
 fn is_void(world: &World, query: &Query) -> bool {
     const PAUSES_MAX: usize = 100;
     let mut engine = Engine::default();
@@ -49,13 +47,13 @@ fn is_void(world: &World, query: &Query) -> bool {
         .is_some_and(|progress| matches!(progress, Progress::Exhausted))
 }
 
-/// An anchor that is being worked on.
+/// An open anchor.
 #[derive(Debug)]
 struct Open {
     combination: Combination,
     /// The signature, if the anchor consists of sharing providers alone.
     signature: Option<SignatureId>,
-    /// The pauses since the last candidate.
+    /// Number of pauses since the last candidate.
     pauses: usize,
 }
 
@@ -71,7 +69,7 @@ pub(super) struct Engine {
     block: AnchorBlock,
     /// In a search in random order: the anchors that are not yet drawn.
     shuffled: Option<ShuffledOrder>,
-    /// In a search by score: those whose turn it has not been.
+    /// In a search by score: the anchors that are not yet visited.
     ranked: Option<RankedOrder>,
     masks: Masks,
     shared: Shared,
@@ -123,9 +121,9 @@ impl Engine {
         progress
     }
 
-    /// Continues after the limit, for the summaries alone. If a candidate may use only one provider
-    /// of each tree, summaries contain every provider that supplies any candidate in the trees of
-    /// the given ones. Returns `Paused` if it is not done.
+    /// Continues after the limit, for the summaries alone. If a candidate may use only one provider of each tree,
+    /// summaries contain every provider that supplies any candidate in the trees of the returned ones. Returns
+    /// `Paused` if it is not done.
     pub(super) fn survey(&mut self, world: &World, query: &mut Query) -> Progress {
         if query.nested || !query.limited || query.bound.is_none_or(|bound| self.given < bound) {
             return Progress::Exhausted;
@@ -259,7 +257,7 @@ impl Engine {
     }
 }
 
-/// The number of anchors that are open at the same time.
+/// Number of anchors that are open at the same time.
 fn width(query: &Query) -> usize {
     if query.surveying {
         return 1;

@@ -1,13 +1,13 @@
-//! A memory of situations in which the parts that are not decided yet cannot be supplied.
+//! A memory of situations in which the remaining parts cannot be supplied.
 //!
-//! A *situation* is all that the rest of a search depends on: the parts that are left, what the providers have left
-//! for them, and where the `same_subtree` sets that were begun may end. Providers that differ in nothing else are
-//! interchangeable, and so are whole subtrees of them, and sets of groups that want the same. So a situation is
-//! written down without their names: for each provider what matters of it, followed by the same of its children,
-//! sorted.
+//! A *situation* is everything that the rest of a search depends on: the remaining parts, the remaining capacity of
+//! the providers, and the possible ancestors of the `same_subtree` sets in progress. Providers that are otherwise
+//! equal are interchangeable, and so are whole subtrees of them, and sets of equal groups. So a situation is
+//! encoded without names: for each provider its relevant properties, followed by the sorted encodings of its
+//! children.
 //!
-//! *Example.* Of eight like devices, three are in use. Whichever three they are, and whichever groups use them, the
-//! situation is the same.
+//! *Example.* Of eight equal devices, three are in use. The situation is the same whichever three they are, and
+//! whichever groups use them.
 
 #![expect(clippy::indexing_slicing, reason = "sites, levels and sets are numbered densely")]
 
@@ -18,9 +18,9 @@ use super::capacity::{Capacity, PartOptions};
 use super::lookahead::Decided;
 use super::query::Query;
 
-/// The maximum size of the memory, in numbers of eight bytes. A full memory is emptied.
+/// Maximum size of the memory, in numbers of eight bytes. A full memory is emptied.
 const NUMBERS_MAX: usize = 1 << 20;
-/// The numbers that an entry takes besides its own.
+/// The overhead of an entry, in numbers.
 const ENTRY_NUMBERS: usize = 6;
 
 /// The memory of a search.
@@ -30,23 +30,23 @@ pub(super) struct FailedSituations {
     codes: HashMap<Box<[u64]>, u64>,
     /// The codes of situations.
     failed: HashSet<u64>,
-    /// The numbers that it holds.
+    /// Number of numbers stored.
     numbers: usize,
-    /// The number of anchors that it was used for.
+    /// Number of anchors that used the memory.
     anchors: u64,
 }
 
-/// The providers of an anchor that are options, and what they are options for.
+/// The providers of an anchor that are options, and the parts that each can supply.
 #[derive(Debug)]
 pub(super) struct Shape {
-    /// Tells the anchor from others.
+    /// The number of the anchor, which distinguishes it from others.
     anchor: u64,
     /// Ascending by slot.
     sites: Vec<Site>,
     services: Vec<Service>,
-    /// For each level, the class of its part: parts of a class want the same, and have the same options.
+    /// For each level, the class of its part: parts of a class have equal requirements and the same options.
     classes: Vec<u64>,
-    /// For each `same_subtree` set, whether none of its groups is in another one.
+    /// For each `same_subtree` set, whether none of its groups is in another set.
     are_alone: Vec<bool>,
     /// For each part, its level.
     levels: Vec<usize>,
@@ -58,7 +58,7 @@ struct Site {
     slot: u32,
     /// The position among the sites of the [`Capacity`].
     in_capacity: usize,
-    /// The position of the next provider above it that is an option, too.
+    /// The position of its nearest ancestor that is an option, too.
     parent: Option<usize>,
     root: u32,
     services: Range<usize>,
@@ -76,12 +76,12 @@ struct Service {
 }
 
 impl FailedSituations {
-    /// Whether a situation failed before.
+    /// Returns whether a situation has failed before.
     pub(super) fn contains(&self, situation: u64) -> bool {
         self.failed.contains(&situation)
     }
 
-    /// Remembers that a situation failed.
+    /// Remembers a failed situation.
     pub(super) fn add(&mut self, situation: u64) {
         self.failed.insert(situation);
         self.numbers += ENTRY_NUMBERS;
@@ -108,7 +108,7 @@ impl FailedSituations {
 }
 
 impl Shape {
-    /// The shape of an anchor. `parts` are in the order of the levels.
+    /// Computes the shape of an anchor. `parts` are in the order of the levels.
     pub(super) fn new<'t>(
         failed: &mut FailedSituations,
         decided: &Decided<'_>,
@@ -180,7 +180,7 @@ impl Shape {
         }
     }
 
-    /// The situation in which the parts of the levels from `depth` on are left.
+    /// The situation in which the parts of the levels from `depth` on remain.
     pub(super) fn situation(
         &self,
         failed: &mut FailedSituations,
@@ -232,7 +232,7 @@ impl Shape {
         failed.code(&numbers)
     }
 
-    /// What the levels from `depth` on take of each contended class.
+    /// The amounts of each contended class that the levels from `depth` on take.
     fn need(&self, query: &Query, depth: usize) -> Vec<i64> {
         let mut need = vec![0_i64; query.contended.len()];
         for (part, level) in query.parts.iter().zip(&self.levels) {
@@ -245,7 +245,7 @@ impl Shape {
         need
     }
 
-    /// What matters of a provider for the levels from `depth` on; nothing if nothing does.
+    /// Describes a provider as far as the levels from `depth` on depend on it; empty if they do not.
     fn describe(
         &self,
         site: &Site,
@@ -271,7 +271,7 @@ impl Shape {
                 numbers.push(u64::from(capacity.is_held(site.in_capacity)));
             }
         }
-        // It supplies resources, so that no other provider of its tree may.
+        // It supplies resources, so no other provider of its tree may.
         let is_used = |(part, &pick): (usize, &u32)| {
             pick == site.slot && !query.parts[part].amounts.is_empty()
         };
@@ -280,7 +280,7 @@ impl Shape {
         }
     }
 
-    /// Marks on providers, by position: where the `same_subtree` sets that were begun may have their ancestor.
+    /// Marks the possible ancestors of the `same_subtree` sets in progress, by position of the provider.
     fn marks(
         &self,
         failed: &mut FailedSituations,
@@ -297,7 +297,7 @@ impl Shape {
             if levels.is_empty() {
                 continue;
             }
-            // Either the first provider is the ancestor already, or one above all of them will be.
+            // Either the first provider is the ancestor, or a provider above all of them.
             let is_above = |site: &Site| {
                 let services = &self.services[site.services.clone()];
                 let is_open = services.iter().any(|service| levels.contains(&service.level));
@@ -317,7 +317,8 @@ impl Shape {
                 numbers.extend([u64::MAX, number as u64]);
             }
             let mark = failed.code(&numbers);
-            // If no provider can be the ancestor, the set has no mark, unlike in all other situations of this depth.
+            // If no provider can be the ancestor, the set has no mark, unlike in all other situations of this
+            // depth.
             marks.extend(place.map(|place| (place, mark)));
         }
         marks.sort_unstable();
@@ -325,7 +326,7 @@ impl Shape {
     }
 }
 
-/// For each `same_subtree` set, whether none of its groups is in another one.
+/// For each `same_subtree` set, whether none of its groups is in another set.
 fn are_alone(query: &Query) -> Vec<bool> {
     let sets = query.subtrees.iter().enumerate();
     let is_alone = |(number, set): (usize, &Vec<usize>)| {

@@ -1,11 +1,11 @@
-//! Whether one tree has a candidate: an exact search in this tree alone, with a limited amount of work.
+//! Decides whether one tree has a candidate: an exact search in this tree alone, with a limited amount of work.
 
 use super::combine::{Combination, Pruner, Sources};
 use super::query::Query;
 use super::steps::{Progress, Steps};
 use crate::world::World;
 
-/// The maximum work for one tree, in pauses of about a millisecond.
+/// Maximum work for one tree, in pauses of about a millisecond.
 const PAUSES_MAX: usize = 20;
 
 /// The search. It keeps its memory from one tree to the next.
@@ -17,13 +17,13 @@ pub(super) struct Feasibility {
 }
 
 impl Feasibility {
-    /// The work since it was last read, in steps.
+    /// Returns the work since the last call, in steps.
     pub(super) fn take_work(&mut self) -> u64 {
         std::mem::take(&mut self.work)
     }
 
-    /// Whether the tree with this root, together with what is shared with it, has a candidate; `None`
-    /// if this is not decided within the work for one tree.
+    /// Returns whether the tree with this root, together with its sharing providers, has a candidate; `None` if the
+    /// limit on the work for one tree was reached.
     pub(super) fn of_tree(&mut self, root: u32, sources: &mut Sources<'_>) -> Option<bool> {
         let Self { combination, pruner, work } = self;
         let mut steps = Steps::new();
@@ -34,7 +34,7 @@ impl Feasibility {
         if found != Some(false) {
             return found;
         }
-        // What is shared with the tree may do alone.
+        // The sharing providers may suffice alone.
         let Some(signature) = world.signature_of(root) else { return Some(false) };
         let admits_root = query.parts.iter().all(|part| part.anchor.admits(root));
         let options = sources.shared.open(world, query, signature).filter(|_| admits_root);
@@ -46,8 +46,8 @@ impl Feasibility {
         }
     }
 
-    /// For each part, the slots of its options in the tree that may be part of a candidate which no sharing
-    /// provider is part of; `None` if there is none.
+    /// For each part, the slots of its options in the tree that may be part of a candidate without sharing
+    /// providers; `None` if there is no candidate.
     pub(super) fn viable(&mut self, root: u32, sources: &mut Sources<'_>) -> Option<Vec<Vec<u32>>> {
         let Self { combination, pruner, work } = self;
         let mut steps = Steps::new();
@@ -58,7 +58,7 @@ impl Feasibility {
         viable.flatten()
     }
 
-    /// Whether there is a combination.
+    /// Returns whether there is a combination.
     fn first(&mut self, context: (&World, &Query)) -> Option<bool> {
         let Self { combination, pruner, work } = self;
         for _ in 0..PAUSES_MAX {

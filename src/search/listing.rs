@@ -8,7 +8,7 @@ use super::request::Unknown;
 use crate::world::set::BLOCK;
 use crate::world::{Provider, World};
 
-/// The filters of a list. A provider must pass all that are given.
+/// The filters of a list. A provider must pass all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// The provider has exactly this name.
@@ -25,15 +25,14 @@ pub struct Filter {
     pub required: Vec<Vec<String>>,
     /// The provider has none of these traits.
     pub forbidden: Vec<String>,
-    /// The provider has the capacity for each amount by itself.
+    /// The provider alone has the capacity for each amount.
     pub resources: Vec<(String, i64)>,
 }
 
-/// The providers that pass, ascending by key.
+/// Lists the providers that pass, ascending by key.
 ///
-/// Filters are evaluated in the reference's order: a tree that does not exist, required traits that
-/// no provider has, and aggregates without members make the list empty before later names are
-/// resolved.
+/// Filters are evaluated in the reference's order: a tree that does not exist, required traits that no provider
+/// has, and aggregates without members make the list empty before later names are resolved.
 ///
 /// # Errors
 /// The filter names an unknown class or trait.
@@ -57,7 +56,7 @@ pub fn list<'w>(world: &'w World, filter: &Filter) -> Result<Vec<Provider<'w>>, 
     Ok(found)
 }
 
-/// The filters as conditions on a provider; `None` if no provider can pass.
+/// Resolves the filters to conditions on a provider; `None` if no provider can pass.
 fn resolve(world: &World, filter: &Filter) -> Result<Option<Part>, Unknown> {
     let mut part = Part::default();
     if let Some(uuid) = filter.in_tree {

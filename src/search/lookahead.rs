@@ -1,15 +1,15 @@
-//! Whether the parts that are not decided yet may still be supplied together.
+//! Decides whether the remaining parts may still be supplied together.
 //!
-//! The answer is no only if that is proven. Options are removed that cannot be part of a combination:
+//! A negative result is proven. Options that cannot be part of a combination are removed:
 //!
-//! - Of each `same_subtree` set, one provider is an ancestor of all others. Each provider that may be this
-//!   ancestor is tried: if the parts of the set have options below it, and all parts together can be matched to
-//!   providers, then the options below it stay.
-//! - If one part alone can meet a clause of required traits, its options that do not meet it are removed.
+//! * In each `same_subtree` set, one provider is an ancestor of all others. Each provider that may be this ancestor
+//!   is tried: if the parts of the set have options below it, and all parts together can be matched to providers,
+//!   then the options below it stay.
+//! * If one part alone can meet a clause of required traits, its options that do not meet it are removed.
 //!
-//! This is repeated until nothing is removed. Then all parts are matched to the options that are left.
+//! This is repeated until nothing is removed. Then all parts are matched to the remaining options.
 //!
-//! *Example.* A host has two NUMA nodes with 12 devices each, and 13 devices of one node are wanted. Below
+//! *Example.* A host has two NUMA nodes with 12 devices each, and a request needs 13 devices of one node. Below
 //! neither node can 13 groups be matched to 12 devices, so no device is tried.
 
 #![expect(clippy::indexing_slicing, reason = "parts and clauses are numbered densely")]
@@ -20,13 +20,13 @@ use super::query::Query;
 use crate::world::World;
 use crate::world::slot_data::NOWHERE;
 
-/// The maximum work for one look, in options read: a few milliseconds. Providers that were not tried then count
-/// as possible ancestors.
+/// Maximum work for one call, in options read: a few milliseconds. Providers that were not tried then count as
+/// possible ancestors.
 const WORK_MAX: usize = 1_000_000;
-/// The position of the bit, after those of the clauses, that says that an option is bound to the anchor.
+/// The position of the bit, after those of the clauses, for options that are bound to the anchor.
 const BOUND: usize = 64;
 
-/// The parts that are decided.
+/// The parts that are assigned.
 #[derive(Clone, Copy)]
 pub(super) struct Decided<'a> {
     pub(super) world: &'a World,
@@ -39,7 +39,7 @@ pub(super) struct Decided<'a> {
     pub(super) needs_bound: bool,
 }
 
-/// What is reused from one look to the next.
+/// Buffers that are reused from one call to the next.
 #[derive(Debug, Default)]
 pub(super) struct Lookahead {
     open: Options,
@@ -49,7 +49,7 @@ pub(super) struct Lookahead {
     work: usize,
 }
 
-/// The options that some parts have.
+/// The options of some parts.
 #[derive(Debug, Default)]
 struct Options {
     choices: Vec<Choice>,
@@ -58,7 +58,7 @@ struct Options {
 }
 
 impl Decided<'_> {
-    /// Whether a slot is an ancestor of two others, or is the same.
+    /// Returns whether a slot is an ancestor of two others, or is the same.
     pub(super) fn spans(&self, slot: u32, (first, last): (u32, u32)) -> bool {
         slot <= first && last < slot + self.world.place(slot).len
     }
@@ -75,7 +75,7 @@ impl Decided<'_> {
         })
     }
 
-    /// Whether another provider of the same tree supplies resources already, and must be the only one.
+    /// Returns whether another provider of the same tree supplies resources already, and must be the only one.
     pub(super) fn is_beside(&self, part: usize, slot: u32) -> bool {
         let has_amounts = |part: usize| !self.query.parts[part].amounts.is_empty();
         if self.query.nested || !has_amounts(part) {
@@ -99,7 +99,7 @@ impl Decided<'_> {
 }
 
 impl Lookahead {
-    /// Whether the parts that are not decided may be supplied by these options.
+    /// Returns whether the remaining parts may be supplied by these options.
     pub(super) fn may_go_on<'t>(
         &mut self,
         decided: &Decided<'_>,
@@ -135,12 +135,12 @@ impl Lookahead {
         may_serve && self.may_meet(decided.unmet())
     }
 
-    /// The work since it was last read, in options read.
+    /// Returns the work since the last call, in options read.
     pub(super) fn take_work(&mut self) -> usize {
         std::mem::take(&mut self.work) + self.matching.take_work()
     }
 
-    /// The options of a part that were left by the last look.
+    /// The options of a part that remained after the last call.
     pub(super) fn open(&self, part: usize) -> &[Choice] {
         let mut parts = self.open.iter();
         parts.find(|(position, _)| *position == part).map_or(&[], |(_, options)| options)
@@ -175,7 +175,7 @@ impl Lookahead {
             self.work > enough || self.may_be_ancestor(decided, capacity, &is_member, *slot)
         });
         let is_possible = !ancestors.is_empty();
-        // An ancestor that is below another one adds nothing.
+        // An ancestor below another one adds nothing.
         let mut end = 0;
         ancestors.retain(|slot| {
             let is_outer = *slot >= end;
@@ -192,7 +192,8 @@ impl Lookahead {
         is_possible
     }
 
-    /// Whether all parts may be supplied if the provider with this slot is the ancestor of a `same_subtree` set.
+    /// Returns whether all parts may be supplied if the provider with this slot is the ancestor of a `same_subtree`
+    /// set.
     fn may_be_ancestor(
         &mut self,
         decided: &Decided<'_>,
@@ -203,7 +204,7 @@ impl Lookahead {
         let query = decided.query;
         let is_there = |options: &[Choice]| options.iter().any(|choice| choice.slot == ancestor);
         let mut on_it = self.open.iter().filter(|(part, it)| is_member(*part) && is_there(it));
-        // A single part that can be there has to be, unless another one is already.
+        // If only one part can be there, it has to be, unless another one already is.
         let first = on_it.next().map(|(part, _)| part).filter(|_| on_it.next().is_none());
         let only = first.filter(|_| !decided.picks.contains(&ancestor));
         self.narrowed.copy(&self.open, |part, choice| {
@@ -241,7 +242,7 @@ impl Lookahead {
         unmet & !once == 0
     }
 
-    /// Whether the parts may meet all clauses, if each meets no more than its best option does.
+    /// Returns whether the parts may meet all clauses, if each meets no more than its best option does.
     fn may_meet(&mut self, unmet: u128) -> bool {
         let clauses = (0..BOUND).filter(|nth| unmet >> nth & 1 == 1);
         if clauses.clone().nth(1).is_none() {
@@ -301,12 +302,12 @@ impl Options {
         })
     }
 
-    /// Whether each part has an option.
+    /// Returns whether each part has an option.
     fn is_complete(&self) -> bool {
         self.iter().all(|(_, options)| !options.is_empty())
     }
 
-    /// Takes over some of the options of others.
+    /// Copies some of the options of others.
     fn copy(&mut self, other: &Self, keep: impl Fn(usize, &Choice) -> bool) {
         self.clear();
         for (part, options) in other.iter() {
@@ -314,7 +315,7 @@ impl Options {
         }
     }
 
-    /// Removes the options that are not to be kept.
+    /// Removes the options that `keep` rejects.
     fn retain(&mut self, keep: impl Fn(usize, &Choice) -> bool) {
         let (mut from, mut kept) = (0, 0);
         for (part, end) in &mut self.parts {

@@ -4,25 +4,25 @@
 
 use std::collections::BTreeSet;
 
-/// The maximum work for one question, in sites and takers examined: a few milliseconds.
+/// Maximum work for one matching, in sites and takers examined: a few milliseconds.
 const WORK_MAX: usize = 1_000_000;
 
-/// Takers (parts), and the sites (providers) that each can use. It is cleared and filled again for
-/// each question, to reuse its memory.
+/// Takers (parts), and the sites (providers) that each can use. It is cleared and filled again for each matching,
+/// to reuse its memory.
 #[derive(Debug, Default)]
 pub(super) struct Matching {
     /// The sites of all takers, taker by taker.
     sites: Vec<usize>,
     /// The range of each taker in `sites`.
     takers: Vec<(usize, usize)>,
-    /// How many more takers each site can serve.
+    /// Number of further takers that each site can serve.
     seats: Vec<usize>,
     /// The site that serves each taker.
     given: Vec<Option<usize>>,
     tried: Vec<bool>,
-    /// The work since it was last read, in sites and takers examined.
+    /// The work since the last read, in sites and takers examined.
     work: usize,
-    /// The work at which this question is given up.
+    /// The work at which this matching is abandoned.
     work_max: usize,
 }
 
@@ -40,7 +40,8 @@ impl Matching {
         self.takers.push((from, self.sites.len()));
     }
 
-    /// The same with the site that stands for each, unless `representatives` is empty.
+    /// Adds a taker with the representatives of the sites that it can use, or the sites themselves if
+    /// `representatives` is empty.
     pub(super) fn add_in(&mut self, representatives: &[usize], sites: impl Iterator<Item = usize>) {
         if representatives.is_empty() {
             return self.add(sites);
@@ -49,13 +50,13 @@ impl Matching {
         self.add(distinct.into_iter());
     }
 
-    /// The work since it was last read, in sites and takers examined.
+    /// Returns the work since the last call, in sites and takers examined.
     pub(super) fn take_work(&mut self) -> usize {
         std::mem::take(&mut self.work)
     }
 
-    /// Whether every taker can get one of its sites, if each site serves as many takers as it has
-    /// seats. Also true if the answer would take too long.
+    /// Returns whether every taker can get one of its sites, if each site serves as many takers as it has seats.
+    /// Also true if the limit on the work is reached.
     pub(super) fn all_served(&mut self, seats: impl Iterator<Item = usize>) -> bool {
         self.takers.sort_unstable_by_key(|(from, to)| to - from);
         self.work += self.takers.len();
@@ -78,7 +79,7 @@ impl Matching {
         all || self.work >= self.work_max
     }
 
-    /// Finds a site for a taker. Other takers may have to move to other sites of theirs.
+    /// Finds a site for a taker. Other takers may have to move to other sites.
     fn serve(&mut self, taker: usize) -> bool {
         let (from, to) = self.takers[taker];
         for at in from..to {
@@ -128,7 +129,7 @@ mod tests {
         assert!(all_served(&takers, &[2, 0, 1]));
     }
 
-    /// A question that takes too long is not answered with no.
+    /// A matching that takes too long counts as possible.
     #[test]
     fn what_is_not_known_is_perhaps_so() {
         let takers = vec![(0..2000).collect::<Vec<usize>>(); 2001];

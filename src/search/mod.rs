@@ -3,20 +3,20 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`ranking`] | says which trees come first |
+//! | [`ranking`] | ranks trees |
 //! | [`query`] | resolves the request's names, and divides it into parts, each supplied by one provider |
 //! | [`part`] | finds the providers that can supply a part |
 //! | [`anchors`] | walks over the trees that may have candidates |
 //! | [`combine`] | goes through the combinations of one tree; [`capacity`] checks that they fit together |
-//! | [`lookahead`], [`failed`] | detect dead ends for it: by matching what is left, and by remembering what failed |
-//! | [`feasibility`] | says whether one tree has a candidate |
+//! | [`lookahead`], [`failed`] | detect dead ends for it: by matching the remaining parts, and by remembering failed situations |
+//! | [`feasibility`] | decides whether one tree has a candidate |
 //! | [`shared`] | finds, once, the candidates that consist of sharing providers alone |
-//! | [`engine`] | visits anchors as they are stored, in a [`shuffled_order`] or in a [`ranked_order`] by their [`score`], until the limit |
-//! | [`trees`] | gives the options of each part, tree by tree, without combining them |
+//! | [`engine`] | visits anchors in stored order, in a [`shuffled_order`] or in a [`ranked_order`] by their [`score`], until the limit |
+//! | [`trees`] | lists the options of each part, tree by tree, without combining them |
 //! | [`candidate`] | holds the current candidate |
 //! | [`funnel`] | counts the hosts that each condition of a request rules out |
-//! | [`explain`] | adds what each condition leaves, and which conditions contradict each other |
-//! | [`fit`] | counts how many more of a request fit |
+//! | [`explain`] | adds the hosts that each condition leaves, and the conditions that contradict each other |
+//! | [`fit`] | counts the requests that fit |
 //! | [`moves`] | finds the fewest consumers that have to leave a host so that a request fits there |
 //!
 //! Modules import each other in one direction, from the bottom of this table to its top.
@@ -26,8 +26,8 @@
 //! which each part has an option: say `VCPU` at two NUMA nodes, `DISK_GB` at the root or at a disk
 //! pool that the tree shares, `NIC` at one card. Its combinations are the 2 * 2 * 1 candidates.
 //!
-//! The work is proportional to the candidates that are asked for: a tree is examined when its turn
-//! comes, and nothing is kept of a candidate once the next one is asked for.
+//! The work is proportional to the candidates returned: a tree is examined on its turn, and a candidate
+//! is discarded when the next one is requested.
 
 mod anchors;
 mod candidate;
@@ -76,7 +76,7 @@ pub struct Search {
     engine: Engine,
 }
 
-/// One way to satisfy the whole request, borrowed from the search until the next one is asked for.
+/// One way to satisfy the whole request, borrowed from the search until the next call.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'s> {
     search: &'s Search,
@@ -102,9 +102,9 @@ impl Search {
         }
     }
 
-    /// The providers in the summaries of the candidates given so far: all members of every tree
-    /// that supplies something, parents first. If a candidate may use only one provider of each
-    /// tree: only the suppliers themselves.
+    /// The providers in the summaries of the candidates returned so far: all members of every tree that supplies
+    /// something, parents first. Only the suppliers themselves, if a candidate may use only one provider of each
+    /// tree.
     pub fn summarised(&self) -> impl Iterator<Item = Provider<'_>> {
         self.summarised_after(None)
     }
@@ -123,12 +123,11 @@ impl Search {
         })
     }
 
-    /// Completes the summaries after the last candidate, before [`Search::summarised`] is read.
-    /// Returns whether it is done; if not, call it again.
+    /// Completes the summaries after the last candidate, before [`Search::summarised`] is read. Returns whether it
+    /// is done; if not, call it again.
     ///
-    /// If a candidate may use only one provider of each tree, a request with a limit also gets
-    /// summaries of other providers in the same trees: those that further candidates would have
-    /// used.
+    /// If a candidate may use only one provider of each tree, a request with a limit also gets summaries of other
+    /// providers in the same trees: those that further candidates would have used.
     pub(crate) fn survey(&mut self) -> bool {
         self.engine.survey(&self.world, &mut self.query) != Next::Paused
     }
@@ -138,8 +137,8 @@ impl Search {
         self.engine.steps()
     }
 
-    /// Looks ahead at each choice and remembers each dead end, not only where many tries in a row lead to no
-    /// candidate. It costs more. Neither the candidates nor their order depend on it, which the tests verify.
+    /// Looks ahead at each choice and remembers each dead end, and not only after many failed tries in a row. It
+    /// costs more. Neither the candidates nor their order depend on it, which the tests verify.
     pub fn check_each_choice(&mut self) {
         self.engine.check_each_choice();
     }

@@ -1,5 +1,5 @@
-//! A *part* of a request is what one provider supplies: a suffixed group as a whole, or one
-//! resource class of the unsuffixed group. This module finds the providers that can supply a part.
+//! A *part* of a request is supplied by one provider: a suffixed group, or one resource class of the unsuffixed
+//! group. This module finds the providers that can supply a part.
 
 #![expect(clippy::indexing_slicing, reason = "indices are below the length of the arrays")]
 
@@ -20,7 +20,7 @@ pub(super) struct SetFilter {
 }
 
 impl SetFilter {
-    /// Whether a provider passes.
+    /// Returns whether a provider passes.
     pub(super) fn admits(&self, slot: u32) -> bool {
         self.all.iter().all(|any| any.iter().any(|set| set.contains(slot)))
             && !self.none.iter().any(|set| set.contains(slot))
@@ -44,13 +44,13 @@ impl SetFilter {
         words
     }
 
-    /// Whether any provider passes.
+    /// Returns whether any provider passes.
     pub(super) fn admits_somebody(&self) -> bool {
         let Some(first) = self.all.first() else { return true };
         first.iter().any(|set| self.admits_any(set))
     }
 
-    /// Whether any member of a set passes.
+    /// Returns whether any member of a set passes.
     pub(super) fn admits_any(&self, set: &Set) -> bool {
         set.iter().any(|slot| self.admits(slot))
     }
@@ -74,13 +74,13 @@ impl Amount {
     }
 }
 
-/// How to compare free capacity.
+/// The precision with which free capacity is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Look {
-    /// Exactly: by each inventory.
+    /// Exact: by each inventory.
     #[default]
     Close,
-    /// By a rounded-up free amount: some providers pass that do not fit.
+    /// Approximate, by an upper bound of the free amount: some providers pass that do not fit.
     Quick,
 }
 
@@ -126,12 +126,12 @@ impl Part {
         words
     }
 
-    /// Whether each amount fits by itself.
+    /// Returns whether each amount alone fits.
     pub(super) fn fits(&self, slot: u32) -> bool {
         self.amounts.iter().all(|it| it.column.fits(slot, it.units))
     }
 
-    /// Whether a sharing provider can supply the part to every tree that shares with it.
+    /// Returns whether a sharing provider can supply the part to every tree that it shares with.
     pub(super) fn may_share(&self, world: &World, slot: u32) -> bool {
         let confined = match self.tree {
             // With `in_tree`, the unsuffixed group takes nothing from other trees. A suffixed group
@@ -160,12 +160,12 @@ impl Masks {
         Self { look, ..Self::default() }
     }
 
-    /// How it compares free capacity.
+    /// The precision of the comparison of free capacity.
     pub(super) fn look(&self) -> Look {
         self.look
     }
 
-    /// The slots of a block for each part, cached until another block is asked for.
+    /// The slots of a block for each part, cached for the last block.
     pub(super) fn of(&mut self, parts: &[Part], block: u32) -> &[Words] {
         if self.block != Some(block) {
             self.words.clear();

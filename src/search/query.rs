@@ -9,7 +9,7 @@ use crate::model::ClassId;
 use crate::world::set::Set;
 use crate::world::{Provider, World};
 
-/// Whether a query is proven to have no candidate, which takes a search.
+/// Decides whether a query is proven to have no candidate, which takes a search.
 pub(super) type IsVoid<'v> = &'v dyn Fn(&World, &Query) -> bool;
 
 /// A request group, as far as candidates refer to it.
@@ -20,7 +20,7 @@ pub(super) struct ResolvedGroup {
     pub(super) parts: std::ops::Range<usize>,
 }
 
-/// What to search for.
+/// A resolved request.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one property of the request")]
 pub(super) struct Query {
@@ -38,7 +38,7 @@ pub(super) struct Query {
     pub(super) subtrees: Vec<Vec<usize>>,
     /// Whether one candidate may use several providers of a tree.
     pub(super) nested: bool,
-    /// The maximum number of candidates to give.
+    /// Maximum number of candidates to return.
     pub(super) bound: Option<usize>,
     /// The operator's maximum number of candidates to generate, whatever the request's limit.
     pub(super) most: Option<usize>,
@@ -49,17 +49,17 @@ pub(super) struct Query {
     pub(super) strategy: Strategy,
     /// The seed of a random order.
     pub(super) seed: Option<u64>,
-    /// What trees are ordered by.
+    /// The scores by which trees are ordered.
     pub(super) scorer: Option<Scorer>,
     /// The slots of all sharing providers.
     pub(super) sharing: Set,
-    /// Whether it is known already that there is no candidate.
+    /// Whether it is already proven that there is no candidate.
     pub(super) hopeless: bool,
 }
 
 impl Query {
-    /// Resolves the names of a request in the reference's order: an unknown name is an error,
-    /// unless what comes before it makes the answer empty.
+    /// Resolves the names of a request in the reference's order: an unknown name is an error, unless a name before
+    /// it makes the result empty.
     pub(super) fn new(
         world: &World,
         request: &Request,
@@ -117,8 +117,8 @@ impl Query {
         Ok(())
     }
 
-    /// Adds a group. On an error, the query has the groups before it, and `hopeless` says whether
-    /// this group is known to find nothing even without the unknown name.
+    /// Adds a group. On an error, the query has the groups before it, and `hopeless` says whether this group is
+    /// known to find nothing even without the unknown name.
     fn add(&mut self, world: &World, group: &Group) -> Result<(), Unknown> {
         let mut amounts = Vec::new();
         for (name, amount) in &group.resources {
@@ -179,7 +179,7 @@ impl Query {
         self.contended = totals.into_values().map(|(_, total)| total).collect();
     }
 
-    /// What the whole request takes of each class.
+    /// The amount of each class that the whole request takes.
     pub(super) fn totals(&self) -> BTreeMap<ClassId, i64> {
         let mut totals = BTreeMap::new();
         for amount in self.parts.iter().flat_map(|part| &part.amounts) {
@@ -189,24 +189,24 @@ impl Query {
         totals
     }
 
-    /// Whether a provider has enough capacity for all parts together.
+    /// Returns whether a provider has enough capacity for all parts together.
     pub(super) fn fits_alone(&self, slot: u32) -> bool {
         let sums = |it: &Amount| it.column.get(slot).is_some_and(|row| it.units <= row.available());
         self.parts.iter().all(|part| part.fits(slot)) && self.contended.iter().all(sums)
     }
 
-    /// Whether there are several suffixed groups that must use different providers.
+    /// Returns whether there are several suffixed groups that must use different providers.
     pub(super) fn keeps_apart(&self) -> bool {
         self.isolate && self.parts.iter().filter(|part| !part.spread).count() > 1
     }
 
-    /// Whether the choice for one part restricts that for others.
+    /// Returns whether the choice for one part restricts that for others.
     pub(super) fn is_coupled(&self) -> bool {
         let capacity = !self.contended.is_empty() || self.keeps_apart();
         capacity || !self.subtrees.is_empty() || !self.nested || self.together.len() > 1
     }
 
-    /// Whether one of the groups added so far, by itself, makes the answer empty.
+    /// Returns whether one of the groups added so far makes the result empty.
     fn finds_nothing(&self, world: &World, is_void: IsVoid<'_>) -> bool {
         let filtered = !self.anchor.all.is_empty() || !self.anchor.none.is_empty();
         self.hopeless
@@ -214,7 +214,7 @@ impl Query {
             || (0..self.groups.len()).any(|group| is_void(world, &self.alone(group)))
     }
 
-    /// The query for one group by itself.
+    /// The query for one group alone.
     fn alone(&self, group: usize) -> Self {
         let spread = |part: &Part| part.spread;
         let mut parts: Vec<Part> =
@@ -255,10 +255,10 @@ fn spread_part(world: &World, group: &Group, part: Part, member_of: SetFilter) -
     }
 }
 
-/// Looks for names that no trait has.
+/// Checks that traits exist.
 ///
 /// # Errors
-/// These names, ascending, each once.
+/// The unknown names, ascending, each once.
 pub(super) fn check_traits<'a>(
     world: &World,
     names: impl Iterator<Item = &'a String>,

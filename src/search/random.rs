@@ -1,4 +1,4 @@
-//! Pseudo-random numbers: the same seed gives the same answer in the same world.
+//! Pseudo-random numbers: the same seed gives the same result in the same world.
 
 /// A sequence of numbers (splitmix64).
 #[derive(Clone, Debug)]

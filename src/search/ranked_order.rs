@@ -1,8 +1,7 @@
-//! Anchors by their score. Of all that may have candidates, the best are chosen, as many as may be needed, and
-//! checked exactly when it is their turn. If they are not enough, the next best are chosen, more each time.
+//! Anchors by their score. The best anchors that may have candidates are selected, as many as may be needed, and
+//! checked exactly on their turn. If they are not enough, the next best are selected, more each time.
 //!
-//! A few blocks tell beforehand which score the best have, so that only a few anchors of each block need be
-//! looked at.
+//! A sample of blocks estimates the score of the best, so that only a few anchors of each block need be examined.
 
 #![expect(clippy::indexing_slicing, reason = "positions in a block are below its length")]
 
@@ -16,57 +15,57 @@ use super::steps::{ANCHOR_STEPS, Next, Steps};
 use crate::world::World;
 use crate::world::set::{BLOCK, Words};
 
-/// The steps that scoring a block by one column costs.
+/// The cost of scoring a block by one column, in steps.
 const SCORE_STEPS: usize = 4;
-/// The steps that looking at one provider of a tree costs.
+/// The cost of examining one provider of a tree, in steps.
 const MEMBER_STEPS: usize = 2;
-/// How many times as many are chosen in each further round.
+/// Growth factor of the number selected in each further round.
 const GROWTH: usize = 8;
-/// How many blocks tell which score the best have.
+/// Number of sampled blocks.
 const SAMPLED: u32 = 32;
-/// The least number of anchors that tell something about all.
+/// Minimum number of anchors for a meaningful sample.
 const SAMPLE_MIN: usize = 500;
 
 /// Sorts the best first.
 type Key = (Reverse<i64>, u32);
 
-/// The anchors that it has not been the turn of.
+/// The anchors that are not yet visited.
 #[derive(Debug)]
 pub(super) struct RankedOrder {
     masks: Masks,
     anchors: Anchors,
     stage: Stage,
-    /// How many are chosen in this round.
+    /// Number of anchors to select in this round.
     most: usize,
-    /// The least score that is worth a look in this round.
+    /// Minimum score of an anchor that is examined in this round.
     least: f64,
-    /// Whether it is known that there are more, or may be.
+    /// Whether there are more, or may be.
     has_more: bool,
-    /// The last of those that were chosen before.
+    /// The last of those selected before.
     last: Option<Key>,
-    /// The best of those that were left out because there are enough better ones.
+    /// The best of those dropped because enough are better.
     worst: Option<Key>,
-    /// Those chosen: in no order at first, and then the best at the end.
+    /// Those selected: in no order at first, and then ascending, the best at the end.
     chosen: Vec<(Key, Anchor)>,
-    /// The anchors that are no trees. They come last.
+    /// The anchors that are not trees. They come last.
     shared: Vec<Anchor>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Sample,
-    /// The best are being chosen, for the first time or again.
+    /// The best are being selected, for the first time or again.
     Choose {
         is_first: bool,
     },
-    /// The chosen ones are given.
+    /// The selected ones are returned.
     Give,
 }
 
 impl RankedOrder {
     /// `bound`: the maximum number of candidates, if there is one.
     pub(super) fn new(bound: Option<usize>) -> Self {
-        // A few turn out not to fit.
+        // A few will not fit.
         let most = bound.map_or(usize::MAX, |it| it.saturating_add(it / 8).saturating_add(16));
         Self {
             masks: Masks::new(Look::Quick),
@@ -82,7 +81,7 @@ impl RankedOrder {
         }
     }
 
-    /// The best anchor that was not given before.
+    /// The best anchor that was not returned before.
     pub(super) fn next(
         &mut self,
         scorer: &Scorer,
@@ -124,7 +123,7 @@ impl RankedOrder {
         }
     }
 
-    /// Finds out which score the best have.
+    /// Estimates the score of the best.
     fn sample(&mut self, scorer: &Scorer, world: &World, query: &Query, steps: &mut Steps) {
         let blocks = world.end().div_ceil(BLOCK);
         if blocks < 2 * SAMPLED || self.most == usize::MAX {
@@ -143,7 +142,7 @@ impl RankedOrder {
                 );
             }
         }
-        // A few more than are needed, because this is an estimate.
+        // A few more than needed, because this is an estimate.
         let wanted = self.most.saturating_add(self.most / 4).saturating_mul(count) / parts;
         if found.len() >= SAMPLE_MIN && wanted < found.len() / 2 {
             let (_, least, _) =
@@ -153,7 +152,7 @@ impl RankedOrder {
         }
     }
 
-    /// Chooses the best. Returns whether it is done; if not, call it again.
+    /// Selects the best. Returns whether it is done; if not, call it again.
     fn choose_all(
         &mut self,
         scorer: &Scorer,
@@ -194,13 +193,13 @@ impl RankedOrder {
         self.chosen.sort_unstable_by_key(|(key, _)| Reverse(*key));
         self.last = self.chosen.first().map(|(key, _)| *key).or(self.last);
         if is_first {
-            // They are given in the order in which they were found.
+            // They are returned in the order in which they were found.
             self.shared.reverse();
         }
         true
     }
 
-    /// The least score that is worth a look, and whether it must be exceeded.
+    /// The minimum score of an anchor that is examined, and whether it must be exceeded.
     fn bounds(&self) -> (f64, bool) {
         match self.worst {
             // Blocks come in order of their slots, of which the first is the best if scores are equal.
@@ -216,7 +215,7 @@ impl RankedOrder {
         self.choose(scorer.of_tree(world, root), Anchor::Tree(root), root);
     }
 
-    /// Keeps an anchor if it is worse than those given before, and among the best of the others.
+    /// Keeps an anchor if it is worse than those returned before, and among the best of the others.
     fn choose(&mut self, score: f64, anchor: Anchor, slot: u32) {
         #[expect(clippy::cast_possible_truncation, reason = "a whole number far below 2^53")]
         let key = (Reverse(score as i64), slot);
@@ -231,7 +230,7 @@ impl RankedOrder {
         }
     }
 
-    /// Leaves no more than may be chosen.
+    /// Drops the worst beyond the number to select.
     fn leave_worst(&mut self) {
         if self.chosen.len() > self.most {
             let (_, (worst, _), _) =
@@ -243,7 +242,7 @@ impl RankedOrder {
     }
 }
 
-/// The slots of a block whose scores are worth a look.
+/// The slots of a block whose scores are high enough.
 fn worth(slots: Words, each: &Scores, (least, exceeds): (f64, bool)) -> Words {
     if least == f64::NEG_INFINITY {
         return slots;

@@ -1,15 +1,14 @@
-//! Which trees come first when candidates are ordered.
+//! The ranking of trees when candidates are ordered.
 
 use std::str::FromStr;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-/// What trees are scored by.
+/// The score of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranking {
-    /// The fullest first: by the share that is used of the classes that are requested, in the mean of
-    /// those that the tree has inventory of.
+    /// The fullest first: by the mean used share of the requested classes of which the tree has inventory.
     Pack,
     /// The emptiest first.
     Spread,
@@ -17,19 +16,19 @@ pub enum Ranking {
     Weights(Arc<[Weight]>),
 }
 
-/// What something adds to the score of a tree.
+/// A contribution to the score of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// What counts.
+    /// The property that is weighted.
     pub subject: Subject,
-    /// How much, in thousandths.
+    /// The weight, in thousandths.
     pub thousandths: i32,
 }
 
-/// What a weight is for.
+/// The property that a weight is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A resource class: the weight counts in proportion to the share that is free in the tree.
+    /// A resource class: the weight is multiplied by the share that is free in the tree.
     Class(String),
     /// A trait: the weight counts if a provider of the tree has it.
     Trait(String),
@@ -37,7 +36,7 @@ pub enum Subject {
     Aggregate(Uuid),
 }
 
-/// The greatest weight, also below zero.
+/// Maximum absolute value of a weight.
 const WEIGHT_MAX: f64 = 1000.0;
 
 impl FromStr for Weight {

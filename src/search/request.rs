@@ -7,7 +7,7 @@ use super::ranking::Ranking;
 /// The suffix of a group of resources, as a regular expression.
 pub const GROUP_SUFFIX: &str = "[a-zA-Z0-9_-]{1,64}";
 
-/// A whole request for allocation candidates.
+/// A request for allocation candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// The groups, in the order in which the query string first names them. Several providers may
@@ -38,8 +38,7 @@ pub struct Request {
 /// A request group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {
-    /// What follows `resources`, `required`, ... in the query string; empty for the unsuffixed
-    /// group.
+    /// The suffix of `resources`, `required`, ... in the query string; empty for the unsuffixed group.
     pub suffix: String,
     /// Amounts by class name, each class once, in the order of the query string.
     pub resources: Vec<(String, i64)>,
@@ -75,23 +74,23 @@ pub enum Strategy {
     BreadthFirst,
 }
 
-/// The order in which trees give their candidates.
+/// The order in which trees yield their candidates.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Order {
-    /// As they are in memory, which means nothing to anybody.
+    /// The arbitrary order in memory.
     #[default]
     Stored,
-    /// Random, from a seed, and, with a limit, a random selection. Trees are drawn one after the other,
-    /// all equally likely, and then take turns; within a tree, the options of each group are tried in
-    /// random order. No host is preferred, however many candidates it has. All possible trees are
-    /// marked before the first is drawn, a few bits each.
+    /// Random, from a seed, and, with a limit, a random selection. Trees are drawn one after the other, all equally
+    /// likely, and then take turns; within a tree, the options of each group are tried in random order. No host is
+    /// preferred, however many candidates it has. All possible trees are marked before the first is drawn, a few
+    /// bits each.
     Random(u64),
-    /// By the score of each tree, the highest first. Trees with equal scores have no order that means
-    /// anything; candidates that sharing providers supply alone come last.
+    /// By the score of each tree, the highest first. Trees with equal scores are in arbitrary order; candidates of
+    /// sharing providers alone come last.
     Ranked(Ranking),
 }
 
-/// A name in the request that does not exist.
+/// An unknown name in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// A resource class.

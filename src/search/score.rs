@@ -9,20 +9,20 @@ use crate::world::World;
 use crate::world::column::{Column, WHOLE, share};
 use crate::world::set::{BLOCK, Set, Words};
 
-/// What a weight of 1 is.
+/// The number for a weight of 1.
 const ONE: f64 = 1000.0;
-/// Means of up to ten shares are multiples of this part of a share.
+/// Denominator of a share: means of up to ten shares are multiples of its reciprocal.
 const STEPS_OF_SHARE: u32 = 2520;
 
-/// The scores of a block of slots. They are whole numbers far below 2^53, so that nothing is rounded; processors
-/// multiply several floats at once, but not several integers of this size.
+/// The scores of a block of slots. They are integers far below 2^53, so nothing is rounded; processors multiply
+/// several floats at once, but not several integers of this size.
 pub(super) type Scores = [f64; BLOCK as usize];
 
-/// What a class adds to a score.
+/// The contribution of a class to a score.
 #[derive(Clone, Debug)]
 struct Class {
     column: Column,
-    /// For each part of the capacity that is free.
+    /// For each part of the free capacity.
     weight: f64,
 }
 
@@ -30,15 +30,15 @@ struct Class {
 #[derive(Clone, Debug)]
 pub(super) struct Scorer {
     classes: Vec<Class>,
-    /// Whether the mean of the classes counts that a tree has; otherwise their sum.
+    /// Whether the score is the mean over the classes of a tree, and not their sum.
     is_mean: bool,
-    /// Traits and aggregates, with what they add.
+    /// Traits and aggregates, with their weights.
     sets: Vec<(Set, f64)>,
 }
 
 impl Scorer {
-    /// Scores by a ranking for a request that asks for these classes, each once. What does not exist in this
-    /// world adds nothing.
+    /// Creates the scores of a ranking for a request of these classes, each once. Names unknown to this world add
+    /// nothing.
     pub(super) fn new(world: &World, ranking: &Ranking, requested: &[ClassId]) -> Self {
         let class = |id: ClassId, weight: f64| {
             let column = world.column(id).cloned();
@@ -72,13 +72,13 @@ impl Scorer {
         scorer
     }
 
-    /// How many columns and sets a score is made of.
+    /// Number of columns and sets in a score.
     pub(super) fn len(&self) -> usize {
         self.classes.len() + self.sets.len()
     }
 
-    /// The score of each slot of a block as that of a tree with no other provider, which has inventory of all
-    /// classes that are requested.
+    /// The score of each slot of a block, if it were a tree with no other provider and with inventory of all
+    /// requested classes.
     pub(super) fn of_block(&self, block: u32) -> Scores {
         let mut scores = [0.0; BLOCK as usize];
         for Class { column, weight } in &self.classes {
@@ -129,7 +129,7 @@ impl Scorer {
     }
 }
 
-/// What each of so many classes counts in a mean.
+/// The weight of each of `classes` classes in a mean.
 fn of_mean(classes: u32) -> f64 {
     f64::from(STEPS_OF_SHARE / classes.max(1))
 }

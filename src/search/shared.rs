@@ -1,15 +1,15 @@
 //! Candidates that consist of sharing providers alone.
 //!
-//! Every tree that shares with all of its providers could give such a candidate, but it must be
-//! given only once. So trees leave it out. Instead, the search goes through the *signatures* (see
-//! [`crate::world::sharing`]): the sets of aggregates by which trees use sharing providers. All
-//! trees with one signature can use the same sharing providers, and there are far fewer signatures
-//! than trees. The first signature that contains all providers of a candidate gives it.
+//! Every tree that uses all of its providers could yield such a candidate, but it must be returned only once. So
+//! trees leave it out. Instead, the search goes through the *signatures* (see [`crate::world::sharing`]): the sets
+//! of aggregates by which trees use sharing providers. All trees with one signature can use the same sharing
+//! providers, and there are far fewer signatures than trees. The first signature that contains all providers of a
+//! candidate yields it.
 //!
-//! *Example.* A disk pool shares by the aggregates A and B, an address pool by A. 500 hosts are in
-//! A only (signature {A}), 500 in A and B (signature {A, B}). A request for disk and an address has
-//! one candidate without any host: both pools. It is found with {A}. With {A, B} it is found again,
-//! and dropped, because {A} comes first and contains both pools.
+//! *Example.* A disk pool shares by the aggregates A and B, an address pool by A. 500 hosts are in A only
+//! (signature {A}), 500 in A and B (signature {A, B}). A request for disk and an address has one candidate without
+//! any host: both pools. It is found with {A}. With {A, B} it is found again, and dropped, because {A} comes first
+//! and contains both pools.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::world::World;
 use crate::world::set::Set;
 use crate::world::sharing::SignatureId;
 
-/// The maximum number of cached signatures.
+/// Maximum number of cached signatures.
 const REMEMBERED_MAX: usize = 4096;
 
 /// For each part, the sharing providers that can supply it.
 pub(super) type Options = Arc<[Vec<u32>]>;
 
-/// A cache of what is known of signatures.
+/// A cache of the options of signatures.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     options: HashMap<SignatureId, Options>,
-    /// The options of the signature that was asked for last: trees that follow each other often have the same one.
+    /// The options of the last signature: successive trees often have the same one.
     last: Option<(SignatureId, Options)>,
     viable: HashMap<SignatureId, bool>,
 }
@@ -55,7 +55,7 @@ impl Shared {
         &self.last.insert((signature, options)).1
     }
 
-    /// Whether the root of any tree with this signature meets the conditions on anchors.
+    /// Returns whether the root of any tree with this signature meets the conditions on anchors.
     fn is_viable(&mut self, world: &World, query: &Query, signature: SignatureId) -> bool {
         if self.viable.len() >= REMEMBERED_MAX {
             self.viable.clear();
@@ -83,7 +83,7 @@ impl Shared {
         (all && self.is_viable(world, query, signature)).then_some(options)
     }
 
-    /// Whether no earlier signature gives the candidate with these sharing providers.
+    /// Returns whether no earlier signature yields the candidate with these sharing providers.
     pub(super) fn is_first(
         &mut self,
         world: &World,

@@ -1,5 +1,5 @@
-//! Anchors in random order: all that may have candidates are collected first, a few bits each, and
-//! checked exactly when they are drawn.
+//! Anchors in random order: all that may have candidates are collected first, a few bits each, and checked exactly
+//! when they are drawn.
 
 #![expect(clippy::indexing_slicing, reason = "counts are kept for each batch of blocks")]
 
@@ -10,7 +10,7 @@ use super::random::Random;
 use super::steps::{ANCHOR_STEPS, Next, Steps};
 use crate::world::World;
 
-/// The number of blocks that are counted together.
+/// Number of blocks that are counted together.
 const BATCH: usize = 64;
 
 /// The anchors that are not yet drawn.
@@ -21,7 +21,7 @@ pub(super) struct ShuffledOrder {
     complete: bool,
     anchors: Vec<Anchor>,
     blocks: Vec<AnchorBlock>,
-    /// The anchors left in each batch of blocks.
+    /// Number of anchors left in each batch of blocks.
     left: Vec<usize>,
 }
 

@@ -1,19 +1,19 @@
 //! Work is counted in steps of a few nanoseconds, so that a search pauses after the same work on
 //! every machine.
 
-/// The maximum number of steps of one call: about a millisecond.
+/// Maximum number of steps of one call: about a millisecond.
 pub(super) const STEPS: usize = 50_000;
 
-/// The steps that examining one anchor costs.
+/// The cost of examining one anchor, in steps.
 pub(super) const ANCHOR_STEPS: usize = 16;
-/// The steps that combining the sets of one part in one block costs.
+/// The cost of combining the sets of one part in one block, in steps.
 pub(super) const BLOCK_STEPS: usize = 16;
 
-/// The numbers that are read between two questions whether the work is enough: about a millisecond.
+/// The work between two checks of the limit, in numbers read: about a millisecond.
 pub(super) const WORK_BETWEEN: usize = 1 << 20;
 
-/// A function that is told the work that was done since it was last called, in numbers read, and returns whether it
-/// was more than `work_max` in all.
+/// Returns a function that receives the work since its last call, in numbers read, and returns whether the total
+/// exceeds `work_max`.
 pub fn budget(work_max: usize) -> impl FnMut(usize) -> bool {
     let mut work = 0;
     move |more| {
@@ -22,19 +22,18 @@ pub fn budget(work_max: usize) -> impl FnMut(usize) -> bool {
     }
 }
 
-/// What a call found.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<T> {
-    /// The next item, which was not given before.
+    /// The next item.
     Found(T),
-    /// Nothing so far: the steps of the call, about a millisecond, are used up. Call again, or give
-    /// up.
+    /// Nothing so far: the steps of the call, about a millisecond, are used up. Call again, or give up.
     Paused,
     /// There are no more items.
     Exhausted,
 }
 
-/// How far a call got, where what it found is kept elsewhere.
+/// The result of a call that stores its item elsewhere.
 pub(super) type Progress = Next<()>;
 
 /// The steps of a call.
@@ -42,7 +41,7 @@ pub(super) type Progress = Next<()>;
 pub(super) struct Steps(usize);
 
 impl Steps {
-    /// None taken yet.
+    /// All steps are left.
     pub(super) fn new() -> Self {
         Self(0)
     }
@@ -54,7 +53,7 @@ impl Steps {
         left
     }
 
-    /// The steps that the call has used up; the last ones may be more than were left.
+    /// The steps that the call has used up; the last ones may exceed the limit.
     pub(super) fn taken(&self) -> u64 {
         self.0 as u64
     }

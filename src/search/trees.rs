@@ -1,7 +1,7 @@
-//! The trees that may supply a request, each with the options of every part. The options are not
-//! combined: whether one of each part can be chosen so that they go together is left to the caller. But where
-//! many combinations are possible and parts depend on each other, a tree that is proven to have none is left out,
-//! and so are options that are proven to be in none.
+//! The trees that may supply a request, each with the options of every part. The options are not combined: the
+//! caller decides whether one of each part can be chosen so that they are compatible. But where many combinations
+//! are possible and parts depend on each other, a tree that is proven to have none is left out, and so are options
+//! that are proven to be in none.
 
 #![expect(clippy::indexing_slicing, reason = "parts are numbered densely")]
 
@@ -28,7 +28,7 @@ const FOREIGN: u32 = 1 << 31;
 /// A tree with more combinations than this is checked.
 const COMBINATIONS_FEW: usize = 64;
 
-/// A walk over the trees that may supply a request.
+/// An iterator over the trees that may supply a request.
 #[derive(Debug)]
 pub struct Trees {
     world: Arc<World>,
@@ -45,7 +45,7 @@ pub struct Trees {
     steps: u64,
 }
 
-/// A tree with the options of each part of the request, borrowed until the next one is asked for.
+/// A tree with the options of each part of the request, borrowed until the next call.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree<'t> {
     trees: &'t Trees,
@@ -54,18 +54,18 @@ pub struct Tree<'t> {
     is_solo: bool,
 }
 
-/// A provider that can supply a part by itself.
+/// A provider that can supply a part alone.
 #[derive(Clone, Debug)]
 pub struct TreeOption<'t> {
     /// The provider.
     pub provider: Provider<'t>,
     /// Its number: the position in the tree, parents first, or a larger one outside the tree.
     pub number: u32,
-    /// The number of the last provider below it, or its own.
+    /// The number of its last descendant, or its own.
     pub last: u32,
     /// Whether it is in the tree.
     pub is_inside: bool,
-    /// Whether it shares what it has.
+    /// Whether it is a sharing provider.
     pub is_shared: bool,
     /// For each clause of required traits of the unsuffixed group, whether it meets the clause.
     pub meets: Vec<bool>,
@@ -181,7 +181,7 @@ impl Trees {
 }
 
 impl Trees {
-    /// Leaves out options that are in no combination. Returns whether the tree may have one.
+    /// Drops options that are in no combination. Returns whether the tree may have one.
     fn check(&mut self, root: u32) -> bool {
         let mut from = 0;
         let counts = self.ends.iter().map(|end| end - std::mem::replace(&mut from, *end));
@@ -221,7 +221,7 @@ impl<'t> Tree<'t> {
         self.trees.world.provider_by_id(id)
     }
 
-    /// Whether the root is the only option of every part, and supplies all of them together.
+    /// Returns whether the root is the only option of every part, and supplies all of them together.
     pub fn is_solo(&self) -> bool {
         self.is_solo
     }
@@ -236,7 +236,7 @@ impl<'t> Tree<'t> {
                 |clause: &Vec<Set>| is_spread && clause.iter().any(|set| set.contains(choice.slot));
             let is_inside = tree.contains(&choice.slot);
             let number = if is_inside { choice.slot - tree.start } else { FOREIGN | choice.slot };
-            // Shared providers can stand below each other as well.
+            // Sharing providers can be below each other as well.
             let below = world.place(choice.slot).len - 1;
             Some(TreeOption {
                 provider: world.at(choice.slot)?,

@@ -1,8 +1,8 @@
 //! The budget of a search: its time, which is checked after a fixed amount of work, and its memory.
 //!
-//! Every loop whose length depends on the problem reports its work. So a search ends soon after its
-//! time is up, and the same problem makes the same number of checks on every machine, which lets
-//! tests count checks instead of reading a clock.
+//! Every loop whose length depends on the problem reports its work. So a search ends soon after its time is up, and
+//! the same problem makes the same number of checks on every machine, which lets tests count checks instead of
+//! reading a clock.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -10,25 +10,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 /// of a millisecond.
 const WORK_PER_LOOK: usize = 20_000;
 
-/// What a search has found so far.
+/// The progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     /// No placement.
     Nothing,
-    /// A placement, of which more than the last component of the cost may be improved.
+    /// A placement whose cost may be improved in more than its last component.
     Placement,
-    /// A placement that is optimal except perhaps for the last component of the cost.
+    /// A placement that is optimal, perhaps except for the last component of the cost.
     AllButTheLastComponent,
 }
 
 /// The memory of one search with all of its threads, in numbers of eight bytes: 256 MiB.
 pub(super) const KEPT_MAX: usize = 32 << 20;
 
-/// Whether a search has to end, because its time is up or because it would need too much memory. A
-/// spent budget stays spent.
+/// The budget of a search. It is spent when its time is up or when the search needs too much memory, and stays
+/// spent.
 pub struct Budget<'t> {
     is_time_up: &'t mut dyn FnMut() -> bool,
-    /// Whether to end with what has been found, although there is time left.
+    /// Decides whether to end before the time is up, given the progress.
     is_enough: Option<&'t mut dyn FnMut(Progress) -> bool>,
     progress: Progress,
     work: usize,
@@ -38,13 +38,13 @@ pub struct Budget<'t> {
     kept_max: usize,
     is_spent: bool,
     is_full: bool,
-    /// How many threads the search may use at present.
+    /// Number of threads that the search may use at present.
     threads: Option<&'t ThreadCount<'t>>,
-    /// The memory in use, if other threads account for theirs as well.
+    /// The memory in use by all threads, if there are several.
     kept_by_all: Option<&'t AtomicUsize>,
 }
 
-/// A budget that several threads spend together for a while.
+/// A budget that several threads share for a while.
 #[derive(Debug)]
 pub(super) struct Share {
     kept_max: usize,
@@ -53,12 +53,11 @@ pub(super) struct Share {
     is_full: AtomicBool,
 }
 
-/// How many threads a search may use at present, its own included. It is asked by all of them, and may
-/// change.
+/// Number of threads that a search may currently use, including the first. All threads call it, and it may change.
 pub type ThreadCount<'t> = dyn Fn() -> usize + Sync + 't;
 
 impl<'t> Budget<'t> {
-    /// A new budget.
+    /// Creates a budget.
     pub fn new(is_time_up: &'t mut dyn FnMut() -> bool) -> Self {
         let work_per_look = WORK_PER_LOOK;
         Self {
@@ -77,27 +76,26 @@ impl<'t> Budget<'t> {
         }
     }
 
-    /// The same for a search that may end before its time is up. Whenever the time is checked,
-    /// `is_enough` is asked as well, with what has been found. It must be false as long as that is
-    /// [`Progress::Nothing`].
+    /// Lets the search end before its time is up. `is_enough` is called with the progress whenever the time is
+    /// checked. It must be false while the progress is [`Progress::Nothing`].
     #[must_use]
     pub fn unless_enough(self, is_enough: &'t mut dyn FnMut(Progress) -> bool) -> Self {
         Self { is_enough: Some(is_enough), ..self }
     }
 
-    /// The same for a search that may use several threads. Then the answer may differ from run to run.
+    /// Lets the search use several threads. The result may then differ from run to run.
     #[must_use]
     pub fn on_threads(self, threads: &'t ThreadCount<'t>) -> Self {
         Self { threads: Some(threads), ..self }
     }
 
-    /// The same with less memory, in numbers of eight bytes.
+    /// Limits the memory, in numbers of eight bytes.
     #[must_use]
     pub(super) fn within(self, kept_max: usize) -> Self {
         Self { kept_max, ..self }
     }
 
-    /// How many threads the search may use at present; `None`: only ever one.
+    /// Number of threads that the search may use at present; `None`: always one.
     pub(super) fn threads(&self) -> Option<&'t ThreadCount<'t>> {
         self.threads
     }
@@ -107,12 +105,12 @@ impl<'t> Budget<'t> {
         self.kept_max.saturating_sub(self.kept)
     }
 
-    /// Spends what is left.
+    /// Spends the remaining budget.
     pub(super) fn end(&mut self) {
         self.is_spent = true;
     }
 
-    /// Notes what has been found.
+    /// Records the progress.
     pub(super) fn found(&mut self, progress: Progress) {
         self.progress = self.progress.max(progress);
     }
@@ -159,7 +157,7 @@ impl<'t> Budget<'t> {
         self.kept
     }
 
-    /// Releases memory: so many numbers remain in use.
+    /// Releases memory down to the given amount.
     pub fn release_to(&mut self, kept: usize) {
         self.kept = kept;
     }
@@ -175,19 +173,19 @@ impl<'t> Budget<'t> {
         (self.is_time_up)() || self.is_enough.as_mut().is_some_and(|is_enough| is_enough(progress))
     }
 
-    /// Whether the budget is spent, as of the last check of the time.
+    /// Returns whether the budget is spent, as of the last check of the time.
     pub fn is_spent(&self) -> bool {
         self.is_spent
     }
 
-    /// Whether the memory ran out, and not the time.
+    /// Returns whether the memory ran out, and not the time.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 }
 
 impl Share {
-    /// What is left of a budget.
+    /// The remainder of a budget.
     pub(super) fn of(budget: &Budget<'_>) -> Self {
         Self {
             kept_max: budget.kept_max,
@@ -203,13 +201,13 @@ impl Share {
         Budget { kept_max: self.kept_max, kept_by_all, ..Budget::new(is_time_up) }
     }
 
-    /// Notes at the end of a thread what it has done.
+    /// Records the work of a thread when it ends.
     pub(super) fn end(&self, budget: &Budget<'_>) {
         self.worked.fetch_add(budget.worked, Ordering::Relaxed);
         self.is_full.fetch_or(budget.is_full, Ordering::Relaxed);
     }
 
-    /// Gives what is left back, when all threads have ended.
+    /// Returns the remainder when all threads have ended.
     pub(super) fn return_to(self, budget: &mut Budget<'_>) {
         budget.kept = self.kept.into_inner();
         budget.worked = budget.worked.saturating_add(self.worked.into_inner());

@@ -8,8 +8,8 @@ use super::problem::{Goal, Host, Level, PlacementPolicy, PlacementProblem};
 
 /// The units of a level, numbered from 0. Every host is in one.
 ///
-/// Where the rack or cluster of a host is not known, the worst is assumed: that all such hosts are in
-/// one unit if servers are to be spread, and otherwise that each is in one of its own.
+/// If the rack or cluster of hosts is unknown, the worst case is assumed: that all such hosts are in one unit if
+/// servers are to be spread, and otherwise that each is in a unit of its own.
 #[derive(Clone, Debug)]
 pub(super) struct CountedUnits {
     of: Vec<usize>,
@@ -31,7 +31,7 @@ impl CountedUnits {
         levels.iter().map(of_level).collect()
     }
 
-    /// The units of a level. `is_one` says whether all hosts whose unit is not known are in one.
+    /// Numbers the units of a level. `is_one`: whether all hosts whose unit is unknown are in one.
     pub(super) fn of_level(hosts: &[Host], level: Level, is_one: bool) -> Self {
         let mut known: HashMap<(bool, usize), usize> = HashMap::new();
         let mut units = Self { of: Vec::with_capacity(hosts.len()), hosts: Vec::new() };

@@ -1,5 +1,5 @@
-//! Which rules a complete placement satisfies, and what it costs. This is the meaning of rules and of
-//! [`Cost`]; the search computes the same step by step.
+//! Checks which rules a complete placement satisfies, and computes its cost. This defines rules and [`Cost`]; the
+//! search computes the same step by step.
 
 use std::collections::HashMap;
 
@@ -60,7 +60,7 @@ fn occupied(counts: Vec<u64>) -> u64 {
     counts.into_iter().filter(|count| *count > 0).count() as u64
 }
 
-/// What the servers add to the load of the units.
+/// The load that the servers add to the units.
 fn load(problem: &PlacementProblem, units: &CountedUnits, places: &[usize]) -> u64 {
     let utilisation = Utilisation::of(problem, units);
     let mut used = utilisation.initial.clone();
@@ -81,8 +81,8 @@ fn load(problem: &PlacementProblem, units: &CountedUnits, places: &[usize]) -> u
 }
 
 impl Rule {
-    /// Whether a placement satisfies the rule, given the host of each server. This is the meaning of
-    /// rules; the search computes the same step by step.
+    /// Returns whether a placement satisfies the rule, given the host of each server. This defines rules; the
+    /// search computes the same step by step.
     pub fn holds(&self, problem: &PlacementProblem, places: &[usize]) -> bool {
         let level = self.level();
         let unit = |server: &usize| unit(problem, level, *places.get(*server)?);
@@ -117,11 +117,11 @@ impl Rule {
 }
 
 impl SoftRule {
-    /// What a placement costs, given the host of each server.
+    /// The cost of a placement, given the host of each server.
     fn cost(&self, problem: &PlacementProblem, places: &[usize]) -> u64 {
         let unit = |server: usize| {
             let host = *places.get(server)?;
-            // Units that are not known get numbers beyond those that are.
+            // Unknown units get numbers beyond the known ones.
             let unknown = match self.kind {
                 SoftRuleKind::Together => (1 << 33) + host as u64,
                 SoftRuleKind::Apart => 1 << 33,
@@ -129,7 +129,7 @@ impl SoftRule {
             Some(unit(problem, self.level, host).unwrap_or(unknown))
         };
         let mut in_unit: HashMap<Option<u64>, u64> = HashMap::new();
-        // The pairs of one part in one unit.
+        // The pairs within one part in one unit.
         let mut inside = 0;
         for servers in &self.parts {
             let mut of_part: HashMap<Option<u64>, u64> = HashMap::new();

@@ -1,4 +1,4 @@
-//! Why a problem has no solution: a minimal set of rules and servers that contradict each other (an
+//! Explains why a problem has no solution: finds a minimal set of rules and servers that contradict each other (an
 //! irreducible infeasible subset).
 
 use std::collections::{HashMap, HashSet};
@@ -19,8 +19,7 @@ pub struct Conflict {
     pub rules: Vec<usize>,
     /// The servers that the contradiction needs, by their position.
     pub servers: Vec<usize>,
-    /// Whether every one of these demands is known to be needed. If not, there was no time to decide
-    /// this for all of them.
+    /// Whether every one of these demands is proven to be necessary. If not, the time was up first.
     pub is_minimal: bool,
 }
 
@@ -31,21 +30,20 @@ pub struct UnitCount {
     pub rule: usize,
     /// Its level.
     pub level: Level,
-    /// The minimum number of units that it needs: one for each part of a diversity rule; as many as hold
-    /// the servers of a rule that counts them; otherwise one.
+    /// The minimum number of units that it needs: one for each part of a diversity rule; enough for the servers of
+    /// a rule that counts them; otherwise one.
     pub needed: usize,
     /// The number of units in which one of its servers could be.
     pub available: usize,
-    /// These units, each by the first of its hosts where one of the servers could be.
+    /// These units, each represented by the first of its hosts where one of the servers could be.
     pub units: Vec<usize>,
 }
 
-/// Finds demands of an impossible problem that contradict each other. A demand is dropped if the
-/// others are still impossible; a demand for which this cannot be decided in time is kept.
+/// Finds demands of an impossible problem that contradict each other. A demand is dropped if the others are still
+/// impossible; a demand for which this cannot be decided in time is kept.
 ///
-/// Small sets are tried first: one server that fits nowhere, all servers without rules, one rule
-/// alone. The smallest contradiction among these is the answer; if there is none, the whole problem
-/// is reduced.
+/// Small sets are tried first: one server that fits nowhere, all servers without rules, one rule alone. The result
+/// is the smallest contradiction among these; if there is no such contradiction, the whole problem is reduced.
 pub fn explain(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool) -> Conflict {
     explain_within(problem, &mut Budget::new(&mut is_time_up))
 }
@@ -92,8 +90,8 @@ pub fn explain_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Co
     Conflict { rules, servers, is_minimal }
 }
 
-/// Whether it is proven that some servers cannot be placed under some rules; `None` if the budget was
-/// spent before that was known. Both are given by their positions in the problem.
+/// Returns whether some servers provably cannot be placed under some rules; `None` if the budget was spent first.
+/// Both are given by their positions in the problem.
 pub fn is_impossible(
     problem: &PlacementProblem,
     rules: &[usize],
@@ -116,7 +114,7 @@ pub fn count_units(
     counts.collect()
 }
 
-/// The hosts that a server could be on if it were alone. The list is incomplete if the budget is spent.
+/// The hosts that a server could be on alone. The list is incomplete if the budget is spent.
 pub fn hosts_for(problem: &PlacementProblem, server: usize, budget: &mut Budget<'_>) -> Vec<usize> {
     let Some(it) = problem.servers.get(server) else { return Vec::new() };
     let mut left = problem.free();
@@ -126,7 +124,7 @@ pub fn hosts_for(problem: &PlacementProblem, server: usize, budget: &mut Budget<
         .collect()
 }
 
-/// A server that fits nowhere, not even alone.
+/// A server that does not even fit alone.
 fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<usize> {
     let mut left = problem.free();
     for (number, server) in problem.servers.iter().enumerate() {
@@ -144,7 +142,7 @@ fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<
     None
 }
 
-/// Whether a server, if it were alone, fits on a host.
+/// Returns whether a server alone fits on a host.
 fn can_be(
     problem: &PlacementProblem,
     (server, host): (usize, usize),
@@ -161,7 +159,7 @@ struct Subproblems<'p, 'c, 't> {
     problem: &'p PlacementProblem,
     part: PlacementProblem,
     budget: &'c mut Budget<'t>,
-    /// Whether a search has given up before it knew the answer.
+    /// Whether any search ended undecided.
     was_undecided: bool,
 }
 
@@ -176,12 +174,12 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         }
     }
 
-    /// Whether it is proven that these servers cannot be placed under these rules.
+    /// Returns whether these servers provably cannot be placed under these rules.
     fn is_impossible(&mut self, rules: &[usize], servers: &[usize]) -> bool {
         self.outcome(rules, servers) == Outcome::Impossible
     }
 
-    /// How a search for places for these servers under these rules ends.
+    /// The outcome of a search for these servers under these rules.
     fn outcome(&mut self, rules: &[usize], servers: &[usize]) -> Outcome {
         if self.budget.is_spent_now() {
             return Outcome::OutOfTime;
@@ -202,7 +200,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
         outcome
     }
 
-    /// The same; `None` if it was not decided before the budget was spent.
+    /// The same; `None` if the budget was spent before a decision.
     fn is_known(&mut self, rules: &[usize], servers: &[usize]) -> Option<bool> {
         let is_impossible = self.is_impossible(rules, servers);
         (is_impossible || !self.budget.is_spent()).then_some(is_impossible)
@@ -228,7 +226,7 @@ impl<'p, 'c, 't> Subproblems<'p, 'c, 't> {
             let own: HashSet<usize> = group.iter().copied().collect();
             let others: Vec<usize> =
                 minimal.iter().copied().filter(|server| !own.contains(server)).collect();
-            // At least one is needed, or the group would have been dropped.
+            // At least one is needed; otherwise the group would have been dropped.
             let (mut too_few, mut enough) = (0, group.len());
             while enough - too_few > 1 && !self.budget.is_spent() {
                 let some = usize::midpoint(too_few, enough);
@@ -295,14 +293,13 @@ pub fn minimal_subset(
     minimal(&[], true, demands, is_impossible)
 }
 
-/// A minimal subset of some demands that is impossible together with the given ones (the
-/// `QuickXplain` algorithm): finds what is needed of the second half together with the whole first
-/// half, then what is needed of the first half together with that. The given demands are tested
-/// alone only if some were added since the last test. What can no longer be decided is kept.
+/// A minimal subset of some demands that is impossible together with the given ones (the `QuickXplain` algorithm):
+/// finds the necessary demands of the second half given the whole first half, then those of the first half given
+/// these. The given demands are tested alone only if some were added since the last test. Undecided demands are
+/// kept.
 ///
-/// *Example.* Of the demands 1 to 8, only 3 and 7 contradict each other. With 1 to 4 given, 7 is
-/// needed of 5 to
-/// 8. With 7 given, 3 is needed of 1 to 4. The answer is {3, 7}.
+/// *Example.* Of the demands 1 to 8, only 3 and 7 contradict each other. Given 1 to 4, 7 is needed from 5 to 8.
+/// Given 7, 3 is needed from 1 to 4. The result is {3, 7}.
 fn minimal(
     given: &[usize],
     is_more_given: bool,
@@ -329,8 +326,7 @@ fn minimal(
     others
 }
 
-/// Counts the units that a rule needs for some of its servers, and the units in which these could
-/// be.
+/// Counts the units that a rule needs for some of its servers, and the units in which these could be.
 fn counted(
     problem: &PlacementProblem,
     units: &Units,
@@ -345,7 +341,7 @@ fn counted(
             let count = bound.iter().filter(|it| servers.contains(it)).count();
             count.div_ceil(usize::try_from(*most).unwrap_or(usize::MAX).max(1))
         }
-        // As long as a domain is empty, no other has more than the largest difference.
+        // While a domain is empty, no other has more than the largest difference.
         Rule::Skew(skew) => {
             let count = skew.servers.iter().filter(|it| servers.contains(it)).count();
             count.div_ceil((skew.most as usize).max(1)).min(skew.domains.len())

@@ -1,4 +1,4 @@
-//! How well hosts are filled, or with spreading how little.
+//! The fit: how full hosts are, or with spreading how empty.
 
 use super::problem::{Goal, PlacementProblem};
 
@@ -6,7 +6,7 @@ use super::problem::{Goal, PlacementProblem};
 /// [`Cost::fit`](super::solution::Cost::fit).
 const FIT_COST_MAX: u64 = 1000;
 
-/// For each host, what one server there adds to [`Cost::fit`](super::solution::Cost::fit).
+/// For each host, the contribution of one server there to [`Cost::fit`](super::solution::Cost::fit).
 pub(super) fn fit_costs(problem: &PlacementProblem) -> Vec<u64> {
     let classes = problem.hosts.iter().map(|host| host.free.len()).max().unwrap_or(0);
     let most: Vec<u64> = (0..classes)

@@ -5,9 +5,9 @@
 
 use crate::solver::budget::Budget;
 
-/// A site for each taker, such that no site serves more takers than it has seats. `takers` has the
-/// sort of each taker, and `sites` gives the sites that can serve a sort. `None` if there is no such
-/// choice, or the budget is spent.
+/// Assigns a site to each taker, such that no site serves more takers than it has seats. `takers` has the sort of
+/// each taker, and `sites` returns the sites that can serve a sort. `None` if there is no such assignment, or the
+/// budget is spent.
 pub(super) fn serve<I: Iterator<Item = usize>>(
     sites: impl Fn(usize) -> I,
     takers: &[usize],
@@ -31,8 +31,8 @@ pub(super) fn serve<I: Iterator<Item = usize>>(
     Some(served)
 }
 
-/// The moves that give a taker a site: takers with the sites that they move to. Found by
-/// breadth-first search. Takers of one sort reach the same sites, so one of each is followed.
+/// The moves that free a site for a taker: takers with the sites that they move to. Found by breadth-first search.
+/// Takers of one sort reach the same sites, so one of each is followed.
 fn augmenting_path<I: Iterator<Item = usize>>(
     (sites, sorts): (&impl Fn(usize) -> I, usize),
     (takers, taker): (&[usize], usize),
@@ -85,7 +85,7 @@ mod tests {
         let takers: Vec<usize> = (0..sites.len()).collect();
         let of = |sort: usize| sites[sort].iter().copied();
         let found = serve(of, &takers, seats, &mut Budget::new(&mut never));
-        // Those that can use the same sites are of one sort.
+        // Takers that can use the same sites are of one sort.
         let sort = |taker: &Vec<usize>| sites.iter().position(|it| it == taker).unwrap();
         let takers: Vec<usize> = sites.iter().map(sort).collect();
         let sorted = serve(of, &takers, seats, &mut Budget::new(&mut never));

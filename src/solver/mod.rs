@@ -3,23 +3,23 @@
 //! [`solve`] takes a [`PlacementProblem`], which is plain data, and searches for the placement of
 //! least [`Cost`]. The search is complete: given enough time it finds an optimal placement or
 //! proves that none exists. On one thread it is deterministic: the same problem and the same number of
-//! steps give the same answer. [`explain`](mod@explanation) names a minimal set of demands that contradict
+//! steps give the same result. [`explain`](mod@explanation) names a minimal set of demands that contradict
 //! each other. docs/solver.md states the model, derives every bound, and says what is proven when.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`problem`] | the question as plain data: hosts, pools, servers with their ways, rules |
-//! | [`solution`] | the answer as plain data: assignments, their [`Cost`], what is proven |
+//! | [`problem`] | the problem as plain data: hosts, pools, servers with their ways, rules |
+//! | [`solution`] | the result as plain data: assignments, their [`Cost`], and its proven bound |
 //! | [`counted`] | the units that the policy counts |
-//! | [`utilisation`], [`fit`] | how full units are, how well hosts are filled |
-//! | [`evaluation`] | what a complete placement costs |
-//! | [`groups`] | from nested affinity, diversity and exclusivity groups to rules |
+//! | [`utilisation`], [`fit`] | utilisation of units, and fit of hosts |
+//! | [`evaluation`] | the cost of a complete placement |
+//! | [`groups`] | converts nested affinity, diversity and exclusivity groups to rules |
 //! | [`budget`] | the time and memory that a search may take |
 //! | [`parallel`] | work on several threads within a budget |
 //! | [`union_find`], [`matching`] | disjoint sets, and bipartite matching by augmenting paths |
-//! | [`model`] | what is derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
-//! | [`state`] | a partial placement: which hosts are still open to which bundles, and what capacity is left |
-//! | [`bounds`] | what completing a partial placement costs at least, and whether it is impossible |
+//! | [`model`] | data derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
+//! | [`state`] | a partial placement: the hosts open to each bundle, and the remaining capacity |
+//! | [`bounds`] | lower bounds on the cost of completing a partial placement, and proofs that it is impossible |
 //! | [`search`] | presolve, branch and bound with restarts, ruin and recreate, large neighbourhood search |
 //! | [`explanation`] | a minimal set of demands that contradict each other |
 //!

@@ -1,4 +1,4 @@
-//! Work for each of some items, on as many threads as a search may use.
+//! Runs work on several items, on as many threads as a search may use.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -9,14 +9,14 @@ use tracing::Span;
 
 use super::budget::{Budget, Share};
 
-/// How often the time is checked while the other threads work.
+/// Interval of the time checks while the other threads work.
 const WAIT: Duration = Duration::from_millis(1);
 
-/// Work for fewer hosts than this is done sooner than a thread is started.
+/// Minimum number of hosts for which starting a thread is worthwhile.
 const HOSTS_MIN: usize = 1000;
 
-/// Works on each item, within the budget; the work for one concerns so many hosts. The results are in the order
-/// of the items; `None` for those that are left out because the budget is spent.
+/// Runs the work on each item, within the budget; the work on one concerns `hosts` hosts. The results are in the
+/// order of the items; `None` for items skipped because the budget is spent.
 ///
 /// # Panics
 /// If the work panics.
@@ -35,7 +35,7 @@ pub fn map_items<T: Sync, R: Send>(
     let results = |number: usize, is_up: &mut dyn FnMut() -> bool| {
         let mut budget = share.budget(is_up);
         let mut results = Vec::new();
-        // Another search may have begun, which gets some of the threads.
+        // Another search may have started, which gets some of the threads.
         while number == 0 || count() > number {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(at).filter(|_| !budget.is_spent()) else { break };
@@ -58,7 +58,7 @@ pub fn map_items<T: Sync, R: Send>(
         let mut threads = Vec::new();
         for number in 1..count().min(items.len()) {
             let (done, results, is_over) = (done.clone(), &results, &is_over);
-            // A panic is logged with the request whose work this is.
+            // A panic is logged with the request that the work belongs to.
             let span = Span::current();
             let work = move || {
                 let _entered = span.entered();
@@ -67,7 +67,7 @@ pub fn map_items<T: Sync, R: Send>(
                 found
             };
             let named = thread::Builder::new().name(format!("solver-{number}"));
-            // If the system has no more threads, those that there are do the work.
+            // If the system has no more threads, the existing ones do the work.
             let Ok(thread) = named.spawn_scoped(scope, work) else { break };
             threads.push(thread);
         }
@@ -78,7 +78,7 @@ pub fn map_items<T: Sync, R: Send>(
             is_up
         };
         keep(results(0, &mut is_up));
-        // The other threads cannot check the time by themselves.
+        // The other threads cannot check the time.
         while all_done.recv_timeout(WAIT) == Err(mpsc::RecvTimeoutError::Timeout) {
             is_up();
         }
@@ -90,8 +90,8 @@ pub fn map_items<T: Sync, R: Send>(
     found
 }
 
-/// Works on the items in equal shares, one for each thread, where it costs something to begin with one. The
-/// results are in the order of the shares; `None` for those that are left out because the budget is spent.
+/// Runs the work on the items in equal shares, one for each thread, for work with a setup cost. The results are in
+/// the order of the shares; `None` for shares skipped because the budget is spent.
 ///
 /// # Panics
 /// If the work panics.
@@ -106,7 +106,7 @@ pub(super) fn map_shares<T: Sync, R: Send>(
     map_items(&shares, hosts, budget, |share, budget| work(share, budget))
 }
 
-/// Works on each item like [`map_items`], and takes the items over.
+/// Runs the work on each item like [`map_items`], and consumes the items.
 ///
 /// # Panics
 /// If the work panics.
@@ -157,7 +157,7 @@ mod tests {
         let threads: Mutex<Vec<ThreadId>> = Mutex::default();
         map_items(&ITEMS, HOSTS_MIN, &mut budget, |_, _| {
             began.fetch_add(1, Ordering::SeqCst);
-            // It would never end if one of them came after another.
+            // It would never end if the items were processed one after the other.
             while began.load(Ordering::SeqCst) < ITEMS.len() {
                 thread::yield_now();
             }

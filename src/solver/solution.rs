@@ -1,48 +1,48 @@
-//! What the solver answers: an assignment for every server with its cost, or that there is none.
+//! The result of the solver: an assignment for every server with its cost, or the absence of a placement.
 
 use std::cmp::{Ordering, Reverse};
 
-/// The cost of a placement. Costs are compared lexicographically: the first component that differs
-/// decides. Components that the [policy](super::PlacementPolicy) does not count are zero or empty.
+/// The cost of a placement. Costs are compared lexicographically: the first component that differs decides.
+/// Components that the [policy](super::PlacementPolicy) does not count are zero or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
-    /// Servers that are not on the host they were on.
+    /// Servers that leave their current host.
     pub moved: u64,
-    /// What the [soft rules](super::SoftRule) cost that are broken.
+    /// The cost of the broken [soft rules](super::SoftRule).
     pub violations: u64,
     /// Spreading: the servers of the problem in each unit of the policy's level.
     pub per_unit: Counts,
     /// Spreading over racks or clusters: the servers of the problem on each host.
     pub per_host: Counts,
-    /// Packing into racks or clusters: those with a server of the problem.
+    /// Packing into racks or clusters: the units with a server of the problem.
     pub units: u64,
     /// Packing: hosts that were not in use before.
     pub new_hosts: u64,
-    /// Balancing: what the placement adds to the load of the units.
+    /// Balancing: the load that the placement adds to the units.
     pub load: u64,
-    /// Balancing racks or clusters: what it adds to the load of the hosts.
+    /// Balancing racks or clusters: the load that it adds to the hosts.
     pub host_load: u64,
-    /// Packing: best fit, the sum, over all servers, of the free capacity that the server's host had
-    /// before the placement, in thousandths of that of the host with the most, summed over resource
-    /// classes. Spreading: of the capacity that the host lacked.
+    /// Packing: best fit, the sum, over all servers, of the free capacity of the server's host before the
+    /// placement, in thousandths of the largest one of any host, summed over resource classes. Spreading: the
+    /// amount by which it falls short of that maximum.
     pub fit: u64,
 }
 
 impl Cost {
-    /// The components that are counted, without fit and load, which are sums of amounts.
+    /// The counted components, except fit and load, which are sums of amounts.
     pub(super) fn without_sums(&self) -> Self {
         Self { load: 0, host_load: 0, fit: 0, ..self.clone() }
     }
 }
 
-/// How many servers are in each unit, without the units that have none. Of two, the one is less whose
-/// largest count is less; if these are equal, whose next count is less, and so on.
+/// The numbers of servers in units with servers. They are compared by the largest count, then the next one, and so
+/// on.
 ///
 /// *Example.* 7, 7 and 6 servers are less than 8, 6 and 6.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Counts {
-    /// Each count, with the number of units that have it, descending. The lists compare like the
-    /// descending counts of all units: where a list ends, the other one has units more.
+    /// Each count, with the number of units that have it, descending. The lists compare like the descending counts
+    /// of all units: when one list ends, the other one has more units.
     by_count: Vec<(u64, u64)>,
 }
 
@@ -109,15 +109,15 @@ pub struct Assignment {
     pub ways: Vec<usize>,
 }
 
-/// How a search ended.
+/// The outcome of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every server has a host. If the bound is less than the cost, the search ended before it was
-    /// known whether a cheaper placement exists.
+    /// Every server has a host. If the bound is less than the cost, the search ended before it could exclude a
+    /// cheaper placement.
     Placed(Box<Solution>),
-    /// It is proven that no placement exists.
+    /// Provably no placement exists.
     Impossible,
-    /// The search ended before it found a placement or proved that there is none.
+    /// The search ended before it found a placement or excluded one.
     OutOfTime,
 }
 

@@ -2,15 +2,15 @@
 
 #![expect(clippy::indexing_slicing, reason = "elements are numbered densely")]
 
-/// Disjoint sets of the numbers from 0 on. The smallest number of a set stands for it, so that the
-/// result does not depend on the order in which sets are joined.
+/// Disjoint sets of the numbers from 0 on. The smallest number of a set represents it, so that the result does not
+/// depend on the order in which sets are joined.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnionFind {
     leaders: Vec<usize>,
 }
 
 impl UnionFind {
-    /// So many elements, each in a set of its own.
+    /// Creates `elements` elements, each in a set of its own.
     pub(super) fn new(elements: usize) -> Self {
         Self { leaders: (0..elements).collect() }
     }

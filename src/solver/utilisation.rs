@@ -1,16 +1,16 @@
 //! The utilisation of units, for balancing.
 //!
-//! The utilisation of a unit in a class is what is used of its capacity there, in hundred-thousandths.
-//! The load of a unit is the sum, over classes, of its utilisation squared, times its capacity in
-//! thousandths of the largest capacity of a unit. Balancing minimises the sum of the loads: as squares
-//! grow faster the larger they are, a server costs least where utilisation is least, and the weight by
-//! capacity makes units of different sizes equally utilised instead of equally used.
+//! The utilisation of a unit in a class is the used share of its capacity, in hundred-thousandths. The load of a
+//! unit is the sum, over classes, of its utilisation squared, times its capacity in thousandths of the largest
+//! capacity of a unit. Balancing minimises the sum of the loads: since squares grow faster for larger numbers, a
+//! server costs least where utilisation is least, and the weight by capacity makes units of different sizes equally
+//! utilised instead of equally used.
 //!
-//! All numbers are integers, rounded once, when they are made. What is derived from them is exact.
+//! All numbers are integers, rounded once, when they are computed. Everything derived from them is exact.
 //!
-//! *Example.* Units with capacities 10 and 20 are empty, and 3 servers of 5 come. One on the first and
-//! two on the second: both have a utilisation of a half, and the load is 500 × 0.5² + 1000 × 0.5² = 375
-//! (times 10^10). All on the second: 1000 × 0.75² = 562.5.
+//! *Example.* Units with capacities 10 and 20 are empty, and 3 servers of 5 are placed. One on the first and two on
+//! the second: both have a utilisation of a half, and the load is 500 × 0.5² + 1000 × 0.5² = 375 (times 10^10). All
+//! on the second: 1000 × 0.75² = 562.5.
 
 #![expect(clippy::indexing_slicing, reason = "units and classes are numbered densely")]
 
@@ -21,23 +21,23 @@ use super::problem::PlacementProblem;
 
 /// A utilisation of 100 %.
 const WHOLE: u128 = 100_000;
-/// The largest utilisation that is told apart from larger ones: ten times the capacity.
+/// The maximum utilisation: ten times the capacity. Larger ones count as this.
 const SHARE_MAX: u64 = 1_000_000;
 /// The weight of the unit with the most capacity.
 const WEIGHT_MAX: u128 = 1_000;
 
-/// Servers that add the same to what a unit uses.
+/// Servers that add the same amounts to the use of a unit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Addition {
-    /// What one server adds, by class.
+    /// The amounts of one server, by class.
     pub(super) amounts: Arc<[u64]>,
-    /// The host to which it adds nothing, because what it uses there is counted already.
+    /// The host to which it adds nothing, because its use there is counted already.
     pub(super) counted_on: Option<usize>,
     /// The number of servers.
     pub(super) servers: u64,
 }
 
-/// The capacities of the units of one level, and what is used before the placement.
+/// The capacities of the units of one level, and their use before the placement.
 #[derive(Clone, Debug)]
 pub(super) struct Utilisation {
     classes: usize,
@@ -85,7 +85,7 @@ impl Utilisation {
         share(u128::from(amount), self.capacity[unit * self.classes + class])
     }
 
-    /// The utilisation that some servers add to a unit in a class, without those that are counted.
+    /// The utilisation that some servers add to a unit in a class, without those already counted.
     pub(super) fn shares(
         &self,
         (unit, class): (usize, usize),
@@ -96,8 +96,8 @@ impl Utilisation {
         adds.map(|it| self.share(unit, class, &it.amounts) * it.servers).sum()
     }
 
-    /// What some servers add to the load of a unit with this utilisation, if as many have been added
-    /// `times` times since.
+    /// The load that some servers add to a unit with this utilisation, if as many have been added `times` times
+    /// since.
     pub(super) fn added(
         &self,
         (unit, used): (usize, &[u64]),
@@ -117,7 +117,7 @@ impl Utilisation {
     }
 }
 
-/// An amount in parts of a capacity. A class that a unit has nothing of is not part of its load.
+/// An amount in parts of a capacity. A class without capacity in a unit is not part of its load.
 fn share(amount: u128, capacity: u128) -> u64 {
     let share = (amount * WHOLE + capacity / 2).checked_div(capacity).unwrap_or(0);
     u64::try_from(share).unwrap_or(SHARE_MAX).min(SHARE_MAX)

@@ -1,4 +1,4 @@
-//! From rows to a world.
+//! Builds a world from rows.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Makes the next world of a world and changed rows.
+//! Derives the next world from a world and changed rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::{Changes, Names, World};
 use crate::model::provider::ProviderRow;
 use crate::model::{Bug, ClassId, ProviderId, TraitId};
 
-/// Worlds of at most so many providers are checked after each change, in debug builds.
+/// Maximum number of providers of a world that is checked after each change, in debug builds.
 const CHECKED_MAX: usize = 64;
 
 impl World {
-    /// The world after `changes`; `self` stays as it is for those who read it. Changes that are
-    /// already in it do no harm.
+    /// Returns the world after `changes`; `self` is unchanged, for its readers. Changes that the world already
+    /// contains have no effect.
     #[must_use]
     pub fn apply(&self, changes: Changes) -> Self {
         let mut next = self.clone();
@@ -35,7 +35,7 @@ impl World {
         next
     }
 
-    /// Builds the world again, because the sharing trait has got another key.
+    /// Builds the world again, because the key of the sharing trait has changed.
     fn rebuild(&self, names: Names, changes: Vec<(ProviderId, Option<ProviderRow>)>) -> Self {
         let mut rows: BTreeMap<_, _> = self.providers().map(|it| (it.id(), it.row())).collect();
         for (id, row) in changes {
@@ -48,18 +48,18 @@ impl World {
     }
 }
 
-/// A world that is being changed.
+/// A world under construction.
 pub(super) struct Draft {
     pub(super) world: World,
     /// Roots of trees whose signature may have changed.
     pub(super) stale: Vec<u32>,
-    /// Of each aggregate whose sharing members changed: whether it had any before.
+    /// For each aggregate whose sharing members changed: whether it had any before.
     pub(super) shared_before: BTreeMap<Uuid, bool>,
     pub(super) emptied: Emptied,
 }
 
-/// Traits, aggregates and classes that lost their last provider. Those that still have none when the world is
-/// finished are removed.
+/// Traits, aggregates and classes that lost their last provider. They are removed when the world is finished,
+/// unless they have a provider again.
 #[derive(Default)]
 pub(super) struct Emptied {
     pub(super) traits: Vec<TraitId>,
@@ -77,7 +77,7 @@ impl Draft {
         }
     }
 
-    /// Applies the present rows of providers; `None` for deleted ones.
+    /// Applies the current rows of providers; `None` for deleted ones.
     pub(super) fn change(
         &mut self,
         rows: impl IntoIterator<Item = (ProviderId, Option<ProviderRow>)>,
@@ -152,7 +152,7 @@ impl Draft {
         *self.world.provider_data.get_mut(slot) = Some(next);
     }
 
-    /// The data of a new provider, ready for a slot.
+    /// Returns the data of a new provider, ready for a slot.
     fn admit(&mut self, row: ProviderRow) -> MovedProvider {
         let row = sorted(row);
         let classes: Vec<ClassId> = row.inventories.iter().map(|it| it.class).collect();
@@ -181,7 +181,7 @@ impl Draft {
         self.world.lists.classes.give_back(&data.classes);
     }
 
-    /// Removes an inventory that a provider is known to have from its column.
+    /// Removes an inventory from its column. The provider must have it.
     pub(super) fn take_inventory(&mut self, slot: u32, class: ClassId) -> InventoryEntry {
         let column = self.column(class);
         let row = column.remove(slot);

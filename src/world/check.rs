@@ -13,10 +13,10 @@ use super::{Provider, World};
 use crate::model::{ClassId, TraitId};
 
 impl World {
-    /// Recomputes every derived value and compares.
+    /// Recomputes every derived value and compares it.
     ///
     /// # Errors
-    /// What does not add up.
+    /// The first difference.
     pub fn check(&self) -> Result<(), String> {
         let providers: Vec<Provider<'_>> = self.providers().collect();
         expect(providers.len() == self.len(), || {

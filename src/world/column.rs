@@ -1,5 +1,5 @@
-//! The inventories of one resource class: an entry for each slot that has one, and for each slot a byte that says
-//! roughly how much is free, and which share of its capacity that is.
+//! The inventories of one resource class: an entry for each slot that has one, and for each slot a byte for the
+//! amount that is free, roughly, and the share of the capacity that is free.
 
 #![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or ranks")]
 
@@ -12,7 +12,7 @@ use crate::model::{ClassId, Inventory};
 
 const ROWS: usize = BLOCK as usize;
 
-/// A share of the whole capacity; smaller shares are parts of it.
+/// The share of a full capacity; smaller shares are fractions of it.
 pub(crate) const WHOLE: u16 = 1 << 15;
 
 /// For each slot of a block, the share of the capacity that is free, up to [`WHOLE`]; 0 without an inventory.
@@ -40,28 +40,28 @@ impl InventoryEntry {
         available(self.used, &self.terms)
     }
 
-    /// What may be in use.
+    /// The amount that may be in use.
     pub(crate) fn capacity(&self) -> i64 {
         self.terms.capacity
     }
 
-    /// What is free, however little of it one allocation may take; negative if too much is in use.
+    /// The free amount, regardless of `max_unit`; negative if too much is in use.
     pub(crate) fn free(&self) -> i64 {
         self.terms.capacity.saturating_sub(self.used)
     }
 
-    /// The greatest amount that one allocation may take.
+    /// The largest amount of one allocation.
     pub(crate) fn max_unit(&self) -> i64 {
         i64::from(self.terms.inventory.max_unit)
     }
 
-    /// As the model has it.
+    /// Converts the entry into a row of the model.
     pub(super) fn inventory(&self, class: ClassId) -> InventoryRow {
         let Self { used, terms: Terms { inventory: terms, updated_at, .. } } = *self;
         InventoryRow { class, terms, used, updated_at }
     }
 
-    /// What is free, and the capacity; what exceeds the capacity counts as nothing.
+    /// The free amount and the capacity; a negative free amount counts as 0.
     pub(crate) fn free_of(&self) -> (i64, i64) {
         let capacity = self.terms.capacity.max(0);
         (capacity.saturating_sub(self.used).clamp(0, capacity), capacity)
@@ -77,7 +77,7 @@ impl InventoryEntry {
     }
 }
 
-/// The share that something free has in a capacity, rounded down; 0 if there is no capacity.
+/// The free share of a capacity, rounded down; 0 if there is no capacity.
 #[expect(clippy::cast_possible_truncation, reason = "at most WHOLE")]
 #[expect(clippy::cast_sign_loss, reason = "neither is negative")]
 pub(crate) fn share(free: i128, capacity: i128) -> u16 {
@@ -95,25 +95,25 @@ fn available(used: i64, terms: &Terms) -> i64 {
     terms.capacity.saturating_sub(used).min(i64::from(terms.inventory.max_unit))
 }
 
-/// The number of binary digits of an amount; zero if it is not positive. An amount with a greater level is
-/// greater, one with a smaller level is smaller.
+/// The number of binary digits of an amount; 0 if it is not positive. Of two amounts of different levels, the one
+/// with the higher level is greater.
 #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
 fn level(amount: i64) -> u8 {
     if amount <= 0 { 0 } else { (i64::BITS - amount.leading_zeros()) as u8 }
 }
 
-/// The inventories of a block of slots. Claims change `used`, and the terms stay shared.
+/// The inventories of a block of slots. Claims change `used`; pages share the terms.
 #[derive(Clone, Debug)]
 struct Page {
-    /// Of what is free in each slot.
+    /// The [`level`] of the free amount of each slot.
     levels: [u8; ROWS],
     shares: Shares,
     present: Words,
-    /// The greatest [`available`] of all.
+    /// The greatest [`available`] of the page.
     most: i64,
     /// One for each bit of `present`, in order.
     used: Vec<i64>,
-    /// Likewise.
+    /// In the same order.
     terms: Arc<Vec<Terms>>,
 }
 
@@ -141,12 +141,12 @@ impl Page {
         self.used.iter().zip(&*self.terms).map(|(&used, &terms)| InventoryEntry { used, terms })
     }
 
-    /// Zero if there are no rows, or none has anything available.
+    /// Returns the greatest available amount; 0 if nothing is available.
     fn find_most(&self) -> i64 {
         self.rows().map(|row| row.available()).fold(0, i64::max)
     }
 
-    /// Those of the slots given as bits of word number `word` in which a row passes.
+    /// The slots, among the given bits of word number `word`, whose row passes.
     fn filter(&self, word: usize, mut bits: u64, passes: impl Fn(i64, &Terms) -> bool) -> u64 {
         let before: u32 = self.present[..word].iter().map(|word| word.count_ones()).sum();
         let present = self.present[word];
@@ -163,7 +163,7 @@ impl Page {
         bits
     }
 
-    /// A bit for each slot of word number `word` with at least this level free.
+    /// The slots of word number `word` with at least this level free, a bit each.
     fn at_level(&self, word: usize, level: u8) -> u64 {
         let (levels, _) = self.levels[word * 64..(word + 1) * 64].as_chunks();
         levels
@@ -173,7 +173,7 @@ impl Page {
     }
 }
 
-/// The column.
+/// All inventories of a resource class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Column {
     pages: Pages<Page>,
@@ -181,7 +181,7 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// How many inventories of the class there are.
+    /// Number of inventories.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -197,7 +197,7 @@ impl Column {
         Some(InventoryEntry { used: page.used[rank], terms: page.terms[rank] })
     }
 
-    /// Whether an amount more fits into a slot, and is one that may be asked for.
+    /// Returns whether a further allocation of an amount fits into a slot and respects the units of the inventory.
     pub(crate) fn fits(&self, slot: u32, amount: i64) -> bool {
         self.get(slot).is_some_and(|row| row.terms.fits(row.used, amount))
     }
@@ -217,8 +217,8 @@ impl Column {
         self.pages.get(block as usize).map_or(0, |page| page.most)
     }
 
-    /// The slots of a block, among those given, that may have room for an amount more, found
-    /// without a look at the rows: none that has is left out.
+    /// The slots of a block, among those given, that may have room for a further amount. It reads no rows; every
+    /// slot with room is included.
     pub(crate) fn reaching(&self, block: u32, words: Words, amount: i64) -> Words {
         let Some(page) = self.pages.get(block as usize).filter(|page| amount <= page.most) else {
             return [0; 4];
@@ -230,18 +230,18 @@ impl Column {
         })
     }
 
-    /// The slots of a block, among those given, into which an amount more fits.
+    /// The slots of a block, among those given, into which a further amount fits.
     pub(crate) fn fitting(&self, block: u32, words: Words, amount: i64) -> Words {
         self.select(block, words, amount, |used, terms| terms.fits(used, amount))
     }
 
-    /// Likewise for a sum of amounts that fit each on its own.
+    /// The same for a sum of amounts each of which fits.
     pub(crate) fn fitting_sum(&self, block: u32, words: Words, sum: i64) -> Words {
         self.select(block, words, sum, |used, terms| sum <= available(used, terms))
     }
 
-    /// Lowers numbers, one for each slot of a block, to how many allocations of an amount what is free in
-    /// the slot suffices for. Looks only at the slots given, each of which has an inventory.
+    /// Lowers numbers, one for each slot of a block, to the number of allocations of an amount for which the slot
+    /// has room. Reads only the given slots, each of which has an inventory.
     pub(crate) fn lower_to_quotients(
         &self,
         block: u32,
@@ -344,7 +344,7 @@ impl Column {
         Some(row)
     }
 
-    /// Whether what is derived from the rows is right.
+    /// Returns whether the derived values match the rows.
     pub(super) fn sound(&self) -> bool {
         let mut len = 0;
         let pages = self.pages.iter().all(|(_, page)| {

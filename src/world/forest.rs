@@ -1,4 +1,4 @@
-//! Ordering providers into trees: each one before those below it.
+//! Orders providers into trees, each provider before its descendants.
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the list they index")]
 
@@ -10,16 +10,16 @@ use crate::model::{Bug, ProviderId};
 /// One provider's position in its tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TreeNode {
-    /// Which of the providers given.
+    /// Index of the provider in the input.
     pub(super) member: usize,
     /// Position of its parent in the tree; [`NOWHERE`] for the root.
     pub(super) parent: u32,
-    /// Providers in the subtree that begins here.
+    /// Number of providers in the subtree that begins here.
     pub(super) len: u32,
 }
 
-/// The trees made of providers, given as key and key of the parent. Siblings keep their order. A
-/// provider whose parent is not given is a root; so is one of each circle.
+/// Arranges providers, given as key and key of the parent, into trees. Siblings keep their order. A provider whose
+/// parent is not given is a root; so is one provider of each cycle.
 pub(super) fn arrange(providers: &[(ProviderId, Option<ProviderId>)]) -> Vec<Vec<TreeNode>> {
     let positions: HashMap<ProviderId, usize> =
         providers.iter().enumerate().map(|(position, (id, _))| (*id, position)).collect();

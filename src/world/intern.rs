@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::map::Map;
 use crate::model::Bug;
 
-/// Lists of the same hash, each with the number of its users.
+/// Lists with the same hash, each with the number of its users.
 type Alike<T> = Vec<(Arc<[T]>, usize)>;
 
 /// The lists in use, by hash of their content.
@@ -30,7 +30,7 @@ pub(super) fn hash<T: Hash>(list: &[T]) -> u64 {
 }
 
 impl<T: Clone + Eq + Hash> Interned<T> {
-    /// The one copy of the list, for one more user.
+    /// Returns the shared copy of the list, and counts one more user.
     pub(super) fn get(&mut self, list: &[T]) -> Arc<[T]> {
         let same = self.lists.get_or_insert_with(hash(list), Vec::new);
         if let Some((kept, users)) = same.iter_mut().find(|(kept, _)| **kept == *list) {
@@ -42,7 +42,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         kept
     }
 
-    /// One user less.
+    /// Counts one user less.
     pub(super) fn give_back(&mut self, list: &[T]) {
         let hash = hash(list);
         let same = self.lists.get_or_insert_with(hash, Vec::new);

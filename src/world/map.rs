@@ -1,5 +1,4 @@
-//! A map of which copies share everything they have in common: keys scattered over a fixed number
-//! of small sorted leaves.
+//! A map whose copies share what they have in common: keys scattered over a fixed number of small sorted leaves.
 
 use uuid::Uuid;
 
@@ -9,7 +8,7 @@ use crate::model::{Bug, ProviderId, TraitId};
 /// Leaves of a map are 2 to the power of this; at a million keys a leaf has about 250.
 const LEAF_BITS: u32 = 12;
 
-/// What a [`Map`] may be keyed by.
+/// A key of a [`Map`].
 pub(super) trait Key: Copy + Ord {
     /// A number that differs between most keys.
     fn scatter(self) -> u64;
@@ -65,7 +64,7 @@ fn leaf(key: impl Key) -> usize {
 }
 
 impl<K: Key, V> Map<K, V> {
-    /// How many keys there are.
+    /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -84,7 +83,7 @@ impl<K: Key, V> Map<K, V> {
 }
 
 impl<K: Key, V: Clone> Map<K, V> {
-    /// The value of a key for writing, made if it is missing.
+    /// The value of a key for writing, created if it is missing.
     #[expect(clippy::indexing_slicing, reason = "the position was just found or filled")]
     pub(super) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
         let leaf = self.leaves.get_mut(leaf(key));
@@ -110,14 +109,14 @@ impl<K: Key, V: Clone> Map<K, V> {
         }
     }
 
-    /// Forgets a key.
+    /// Removes a key.
     pub(super) fn remove(&mut self, key: K) {
         if self.get(key).is_some() {
             let index = leaf(key);
             let leaf = self.leaves.get_mut(index);
             leaf.retain(|(other, _)| *other != key);
             self.len -= 1;
-            // A leaf that has had many keys must not keep their memory.
+            // A leaf that once had many keys must not keep their memory.
             if leaf.is_empty() {
                 self.leaves.remove(index);
             } else if leaf.len() < leaf.capacity() / 4 {
@@ -126,7 +125,7 @@ impl<K: Key, V: Clone> Map<K, V> {
         }
     }
 
-    /// Gives back memory kept for further keys.
+    /// Releases memory reserved for further keys.
     pub(super) fn shrink(&mut self) {
         let indices: Vec<usize> = self.leaves.iter().map(|(index, _)| index).collect();
         for index in indices {

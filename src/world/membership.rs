@@ -1,5 +1,5 @@
 //! Keeps the sets of slots up to date: carriers of traits, members of aggregates, and the signatures of trees
-//! that follow from them.
+//! derived from them.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Draft {
         shares.is_some_and(|id| data.traits.binary_search(&id).is_ok())
     }
 
-    /// An aggregate for writing; `sharing`: its sharing members may change.
+    /// Returns an aggregate for writing; `sharing`: its sharing members may change.
     fn aggregate(&mut self, id: Uuid, sharing: bool) -> &mut Aggregate {
         let aggregate = self.world.aggregates.get_or_insert_with(id, Aggregate::default);
         if sharing {
@@ -64,7 +64,7 @@ impl Draft {
         aggregate
     }
 
-    /// The world, after updating what depends on several providers.
+    /// Updates what depends on several providers, and returns the world.
     pub(super) fn finish(mut self) -> World {
         for (aggregate, shared) in std::mem::take(&mut self.shared_before) {
             let known = self.world.aggregates.get(aggregate);
@@ -103,7 +103,7 @@ impl Draft {
 }
 
 impl World {
-    /// What the signature of the tree with this root is to be.
+    /// The aggregates that form the signature of the tree with this root.
     pub(super) fn signature_content(&self, root: u32) -> Vec<Uuid> {
         let mut content: Vec<Uuid> = (root..root + self.place(root).len)
             .map(|slot| self.occupied(slot))

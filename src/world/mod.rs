@@ -1,20 +1,20 @@
 //! All resource providers in memory, laid out for search.
 //!
-//! A [`World`] is an immutable view: cheap to clone and to share, built from rows and brought
-//! forward by [`World::apply`]. It performs no I/O and knows no clock.
+//! A [`World`] is an immutable view: cheap to clone and to share, built from rows and brought forward by
+//! [`World::apply`]. It performs no I/O and reads no clock.
 //!
 //! # Layout
 //!
-//! Every provider has a number, its *slot*. The members of a tree have consecutive slots, each member
-//! before its descendants, so whether a provider is an ancestor of another takes two comparisons
-//! ([`slot_data`]). There is a [`column`](mod@column) of inventories for each resource class, and a [`set`]
-//! of slots for each trait and aggregate. Sharing providers are found through the [signature](sharing) of a
-//! tree. All of this is stored in [pages](pages::Pages) that successive worlds share: applying a change
-//! copies only the pages it touches, and claims touch no page of the structure.
+//! Every provider has a number, its *slot*. The members of a tree have consecutive slots, each member before its
+//! descendants, so whether a provider is an ancestor of another takes two comparisons ([`slot_data`]). There is a
+//! [`column`](mod@column) of inventories for each resource class, and a [`set`] of slots for each trait and
+//! aggregate. Sharing providers are found through the [signature](sharing) of a tree. All of this is stored in
+//! [pages](pages::Pages) that successive worlds share: applying a change copies only the pages it touches, and
+//! claims touch no page of the structure.
 //!
-//! Example: a host with two NUMA nodes and a network card has the slots 8 (the host), 9, 10 and 11. The
-//! search for 4 VCPU reads the bits of slots 8 to 11 from the column of VCPU, with those of the trait that
-//! is asked for from its set, and combines them with one `and`.
+//! Example: a host with two NUMA nodes and a network card has the slots 8 (the host), 9, 10 and 11. The search for
+//! 4 VCPU reads the bits of slots 8 to 11 from the column of VCPU and from the set of the required trait, and
+//! combines them with one `and`.
 //!
 //! A million providers with three inventories each take about 0.4 GB.
 
@@ -64,22 +64,22 @@ pub struct Catalogue {
 /// A named entry of the catalogue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// As clients write it.
+    /// The name that clients use.
     pub name: String,
     /// Last change, seconds since the Unix epoch.
     pub updated_at: i64,
 }
 
-/// The changes since a world was current.
+/// The changes from one world to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The whole catalogue, when any name changed.
     pub catalogue: Option<Catalogue>,
-    /// The current row of every provider that changed; `None`: it is gone.
+    /// The current row of every changed provider; `None` if it was deleted.
     pub providers: Vec<(ProviderId, Option<ProviderRow>)>,
 }
 
-/// Every provider, its inventories with usage, traits and aggregates, at one moment.
+/// Every provider with its inventories, usage, traits and aggregates, at one moment.
 #[derive(Clone, Default)]
 pub struct World {
     names: Arc<Names>,
@@ -102,7 +102,7 @@ struct Names {
     catalogue: Catalogue,
     classes: BTreeMap<String, ClassId>,
     traits: BTreeMap<String, TraitId>,
-    /// The trait that makes a provider share.
+    /// The trait of sharing providers.
     shares: Option<TraitId>,
 }
 
@@ -151,7 +151,7 @@ impl World {
         self.names.catalogue.classes.get(&id).map(|entry| entry.name.as_str())
     }
 
-    /// The name of a class that something of this world has inventories of.
+    /// The name of a class that has inventories in this world.
     ///
     /// # Panics
     /// The class has no name, which the database rules out.
@@ -179,17 +179,17 @@ impl World {
         self.names.catalogue.traits.get(&id).map(|entry| entry.name.as_str())
     }
 
-    /// Whether any provider carries the trait.
+    /// Returns whether any provider has the trait.
     pub fn trait_in_use(&self, id: TraitId) -> bool {
         self.traits.get(id).is_some_and(|carriers| !carriers.is_empty())
     }
 
-    /// How many providers there are.
+    /// Number of providers.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no providers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -209,7 +209,7 @@ impl World {
         self.trees.roots.iter().map(|root| self.occupied(root))
     }
 
-    /// All providers, each before those below it.
+    /// All providers, each before its descendants.
     pub fn providers(&self) -> impl Iterator<Item = Provider<'_>> {
         self.trees.roots.iter().flat_map(|root| {
             let end = root + self.place(root).len;
@@ -225,7 +225,7 @@ impl World {
         Some(Provider { world: self, slot, data: self.provider_data.get(slot)?.as_ref()? })
     }
 
-    /// The provider in a slot that is known to have one.
+    /// The provider in an occupied slot.
     pub(crate) fn occupied(&self, slot: u32) -> Provider<'_> {
         self.at(slot).unwrap_or_else(|| Bug::raise(format!("nobody is in slot {slot}")))
     }
@@ -235,23 +235,23 @@ impl World {
         self.trees.places.get(slot).copied().unwrap_or_default()
     }
 
-    /// The slots of a block in which there is a provider.
+    /// The slots of a block that have a provider.
     pub(crate) fn present(&self, block: u32) -> Words {
         self.trees.present.words(block)
     }
 
-    /// The first slot behind those of all providers.
+    /// The first slot after those of all providers.
     pub(crate) fn end(&self) -> u32 {
         self.trees.roots.last().map_or(0, |root| root + self.place(root).len)
     }
 
-    /// The inventories of a class, if there are any.
+    /// The inventories of a class.
     pub(crate) fn column(&self, class: ClassId) -> Option<&Column> {
         let at = self.columns.binary_search_by_key(&class, |(class, _)| *class).ok()?;
         self.columns.get(at).map(|(_, column)| column)
     }
 
-    /// The slots of a block in which there is an inventory.
+    /// The slots of a block that have an inventory.
     pub(crate) fn having_inventory(&self, block: u32) -> Words {
         let mut all: Words = [0; 4];
         for (_, column) in self.columns.iter() {
@@ -272,7 +272,7 @@ impl World {
         &self.trees.lone
     }
 
-    /// The slots of roots whose tree does not stand within one block.
+    /// The slots of roots whose tree may extend beyond one block.
     pub(crate) fn large(&self) -> &Set {
         &self.trees.large
     }
@@ -302,12 +302,12 @@ impl World {
         self.signatures.of_root(root)
     }
 
-    /// The slots of the roots of all trees with a signature.
+    /// The slots of all roots with a signature.
     pub(crate) fn anchored(&self) -> &Set {
         self.signatures.anchored()
     }
 
-    /// What a signature stands for.
+    /// The content of a signature.
     pub(crate) fn signature(&self, id: SignatureId) -> Option<&Signature> {
         self.signatures.get(id)
     }

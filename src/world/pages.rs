@@ -1,8 +1,8 @@
 //! A growing sequence of pages whose copies share all equal pages.
 //!
-//! Copying the sequence costs one reference count. Changing one page of a copy copies that page
-//! and the two short lists of references above it, whatever the length. All that a
-//! [`World`](super::World) holds per provider stands in such sequences.
+//! Copying the sequence costs one reference count. Changing one page of a copy copies that page and the two short
+//! lists of references above it, whatever the length. A [`World`](super::World) keeps all its data of providers in
+//! such sequences.
 
 #![expect(clippy::indexing_slicing, reason = "indices are quotients and remainders of the lengths")]
 
@@ -36,7 +36,7 @@ impl<P> Pages<P> {
         })
     }
 
-    /// No page present has this index or a greater one.
+    /// An upper bound of the indexes of all pages present.
     pub(super) fn end(&self) -> usize {
         self.nodes.len() * FAN
     }
@@ -53,7 +53,7 @@ impl<P: Clone + Default> Pages<P> {
         Arc::make_mut(Arc::make_mut(node)[index % FAN].get_or_insert_default())
     }
 
-    /// Forgets a page.
+    /// Removes a page.
     pub(super) fn remove(&mut self, index: usize) {
         if self.get(index).is_some() {
             let node = Arc::make_mut(&mut self.nodes)[index / FAN]
@@ -87,14 +87,14 @@ impl<T: Default, const N: usize> Default for Rows<T, N> {
     }
 }
 
-/// One value per slot, `N` to a page: fewer, the dearer a value is to copy.
+/// One value per slot, `N` to a page: fewer for values that are expensive to copy.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table<T, const N: usize> {
     pages: Pages<Rows<T, N>>,
 }
 
 impl<T, const N: usize> Table<T, N> {
-    /// The value of a slot, unless nothing near it was ever written.
+    /// The value of a slot; `None` if its page was never written.
     pub(super) fn get(&self, slot: u32) -> Option<&T> {
         Some(&self.pages.get(slot as usize / N)?.0[slot as usize % N])
     }

@@ -1,4 +1,4 @@
-//! One provider, as readers see it.
+//! A provider, as readers see it.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::slot_data::{NOWHERE, ProviderData, Version};
 use crate::model::provider::{InventoryRow, ProviderRow};
 use crate::model::{Bug, ClassId, Generation, ProviderId, TraitId};
 
-/// One provider in a world.
+/// A provider in a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Provider<'w> {
     pub(super) world: &'w World,
@@ -18,7 +18,7 @@ pub struct Provider<'w> {
 }
 
 impl PartialEq for Provider<'_> {
-    /// Whether they are the same provider; not whether they are in the same state.
+    /// Compares identity, not state.
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
     }
@@ -42,7 +42,7 @@ impl<'w> Provider<'w> {
         &self.data.name
     }
 
-    /// The same without a copy, for callers that keep it longer than the world.
+    /// The name without a copy, for callers that keep it longer than the world.
     pub(crate) fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.data.name)
     }
@@ -62,7 +62,7 @@ impl<'w> Provider<'w> {
         version.unwrap_or_else(|| Bug::raise(format!("slot {} has no version", self.slot)))
     }
 
-    /// The provider this one hangs below.
+    /// The parent provider.
     pub fn parent(&self) -> Option<Provider<'w>> {
         match self.world.place(self.slot).parent {
             NOWHERE => None,
@@ -70,13 +70,13 @@ impl<'w> Provider<'w> {
         }
     }
 
-    /// The top of its tree.
+    /// The root of its tree.
     #[must_use]
     pub fn root(&self) -> Provider<'w> {
         self.world.occupied(self.world.place(self.slot).root)
     }
 
-    /// All members of its tree, each before those below it.
+    /// All members of its tree, each before its descendants.
     pub fn tree(&self) -> impl Iterator<Item = Provider<'w>> + use<'w> {
         let world = self.world;
         let root = world.place(self.slot).root;
@@ -99,13 +99,12 @@ impl<'w> Provider<'w> {
         Some(self.world.column(class)?.get(self.slot)?.inventory(class))
     }
 
-    /// Traits, ascending by key (standard ones first). Providers with the same traits give the
-    /// same slice.
+    /// Traits, ascending by key (standard ones first). Providers with the same traits return the same slice.
     pub fn traits(&self) -> &'w [TraitId] {
         &self.data.traits
     }
 
-    /// Aggregates as clients spelled them: one that was spelled in two ways is there twice.
+    /// Aggregates in the spelling of clients; an aggregate with two spellings is listed twice.
     pub fn aggregates_as_spelled(&self) -> Vec<String> {
         match &self.data.spellings {
             Some(spellings) => spellings.to_vec(),
@@ -118,7 +117,7 @@ impl<'w> Provider<'w> {
         &self.data.aggregates
     }
 
-    /// All there is to know, as the world was told.
+    /// The row from which the world has this provider.
     pub fn row(&self) -> ProviderRow {
         ProviderRow {
             id: self.id(),

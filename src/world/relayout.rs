@@ -1,5 +1,5 @@
-//! Assigns slots again to trees that gain, lose or rearrange members: finds slots for each tree, and
-//! moves every member to its slot.
+//! Assigns new slots to trees that gain, lose or rearrange members: finds slots for each tree, and moves every
+//! member to its slot.
 
 #![expect(clippy::indexing_slicing, reason = "positions are those of the list they index")]
 
@@ -18,14 +18,14 @@ pub(super) struct Member {
     pub(super) source: Source,
 }
 
-/// Where a member comes from.
+/// The origin of a member.
 pub(super) enum Source {
     Slot(u32),
     Outside(Box<MovedProvider>),
 }
 
 impl Draft {
-    /// Assigns slots again to all trees that gain, lose or rearrange members.
+    /// Assigns new slots to all trees that gain, lose or rearrange members.
     pub(super) fn restructure(
         &mut self,
         gone: &BTreeSet<u32>,
@@ -65,8 +65,8 @@ impl Draft {
         self.settle_all(&trees, &runs, members);
     }
 
-    /// Finds a run of slots for each tree; its first slot and order. A tree whose root stays a root stays
-    /// where it is while it fits and is not far too small.
+    /// Finds a run of slots for each tree; returns its first slot and order. A tree whose root stays a root keeps
+    /// its slots as long as it fits and they are not far too many.
     fn assign_slots(
         &mut self,
         mut old_trees: BTreeSet<u32>,
@@ -101,7 +101,7 @@ impl Draft {
             .collect()
     }
 
-    /// Moves every member to its slot. All leave their old slots before any takes a new one.
+    /// Moves every member to its slot. All members leave their old slots before any takes a new one.
     fn settle_all(&mut self, trees: &[Vec<TreeNode>], runs: &[(u32, u32)], members: Vec<Member>) {
         let mut moved_providers: Vec<Option<Box<MovedProvider>>> = Vec::new();
         let mut slots = vec![NOWHERE; members.len()];
@@ -194,7 +194,7 @@ impl Draft {
     }
 }
 
-/// The order of the smallest run of slots for a tree of this many members.
+/// The order of the smallest run of slots for a tree of this size.
 fn order(len: u32) -> u32 {
     len.next_power_of_two().trailing_zeros()
 }

@@ -1,13 +1,13 @@
-//! Which trees can use which sharing providers.
+//! Records which sharing providers each tree can use.
 //!
-//! A provider with the trait [`SHARING`](crate::model::traits::SHARING) offers its inventory to every tree
-//! that has a member in one of its aggregates; the roots of these trees are its *anchors*. Many trees can
-//! use the same sharing providers, so what they have in common is stored once: the *signature* of a tree
-//! is the set of all aggregates that its members are in and that have a sharing provider.
+//! A provider with the trait [`SHARING`](crate::model::traits::SHARING) offers its inventory to every tree that has
+//! a member in one of its aggregates; the roots of these trees are its *anchors*. Many trees can use the same
+//! sharing providers, so what they have in common is stored once: the *signature* of a tree is the set of all
+//! aggregates that its members are in and that have a sharing provider.
 //!
-//! Example: a thousand hosts of a row are in the aggregates `row-7` and `ssd`, and a storage pool in
-//! `row-7` shares. The hosts are a thousand trees with the one signature {`row-7`}; nobody shares in
-//! `ssd`. A search for hosts that reach the pool looks at signatures, and not at each host.
+//! Example: a thousand hosts of a row are in the aggregates `row-7` and `ssd`, and a storage pool in `row-7`
+//! shares. The hosts are a thousand trees with the one signature {`row-7`}; `ssd` has no sharing provider. A search
+//! for hosts that reach the pool looks at signatures, and not at each host.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ use super::pages::Table;
 use super::set::Set;
 use crate::model::Bug;
 
-/// The number of a signature; zero is none.
+/// The number of a signature; 0 means no signature.
 pub(crate) type SignatureId = u32;
 
 /// An aggregate that has members.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Aggregate {
-    /// Slots of the providers in it.
+    /// Slots of its providers.
     pub(crate) members: Set,
-    /// Those of them that share.
+    /// Slots of its sharing providers.
     pub(crate) sharing: Set,
     /// The signatures it is part of.
     pub(crate) signatures: Set,
 }
 
-/// What trees that can use the same sharing providers have in common.
+/// The aggregates through which trees reach the same sharing providers, and these trees.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature {
-    /// Ascending; in each of them somebody shares.
+    /// Ascending; each of them has a sharing provider.
     pub(crate) aggregates: Arc<[Uuid]>,
     /// Slots of the roots.
     pub(crate) roots: Set,
@@ -46,7 +46,7 @@ pub(crate) struct Signature {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Signatures {
     of_root: Table<SignatureId, 256>,
-    /// Slots of the roots that have one.
+    /// Slots of the roots that have a signature.
     anchored: Set,
     all: Map<SignatureId, Signature>,
     by_content: Map<u64, Vec<SignatureId>>,
@@ -72,8 +72,8 @@ impl Signatures {
         self.all.iter()
     }
 
-    /// Sets the signature of a tree, given as its aggregates, ascending. Keeps
-    /// [`Aggregate::signatures`] in step.
+    /// Sets the signature of a tree, given as its aggregates, ascending. Updates [`Aggregate::signatures`]
+    /// accordingly.
     pub(super) fn set(
         &mut self,
         root: u32,

@@ -1,5 +1,4 @@
-//! Which slots are given out: runs of a power of two of slots, aligned to their size, one per
-//! tree.
+//! Allocates slots: runs of a power of two of slots, aligned to their size, one per tree.
 
 #![expect(clippy::indexing_slicing, reason = "indices are remainders of the lengths, or orders")]
 
@@ -8,11 +7,11 @@ use super::pages::{BitPage, Pages, WORDS};
 /// Numbers of slots are below 2 to the power of this.
 const ORDERS: usize = 32;
 
-/// The slots taken, a bit each.
+/// The allocated slots, a bit each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SlotAllocator {
     taken: Pages<BitPage>,
-    /// Below the word with this number no run of the order is free.
+    /// By order: no run is free below the word with this number.
     full_before: [usize; ORDERS],
 }
 
@@ -38,7 +37,7 @@ impl SlotAllocator {
         self.taken.get(number / WORDS).map_or(0, |leaf| leaf.0[number % WORDS])
     }
 
-    /// Takes the first free run of 2^order slots and gives its first slot.
+    /// Allocates the first free run of 2^order slots; returns its first slot.
     #[expect(clippy::cast_possible_truncation, reason = "memory ends before slots of 32 bits do")]
     pub(super) fn take(&mut self, order: u32) -> u32 {
         let words = 1_usize << order.saturating_sub(6);
@@ -66,7 +65,7 @@ impl SlotAllocator {
         }
     }
 
-    /// Gives back the run of 2^order slots that begins at `first`.
+    /// Frees the run of 2^order slots that begins at `first`.
     pub(super) fn give_back(&mut self, first: u32, order: u32) {
         self.mark(first, order, false);
         for full_before in &mut self.full_before {
@@ -74,7 +73,7 @@ impl SlotAllocator {
         }
     }
 
-    /// Gives back all of a run but its first 2^kept slots.
+    /// Frees all of a run but its first 2^kept slots.
     pub(super) fn halve(&mut self, first: u32, order: u32, kept: u32) {
         for order in kept..order {
             self.give_back(first + (1 << order), order);
@@ -95,13 +94,13 @@ impl SlotAllocator {
         }
     }
 
-    /// How many slots are taken.
+    /// Number of allocated slots.
     pub(super) fn len(&self) -> usize {
         let words = self.taken.iter().flat_map(|(_, leaf)| leaf.0);
         words.map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether a slot is taken.
+    /// Returns whether a slot is allocated.
     pub(super) fn is_taken(&self, slot: u32) -> bool {
         self.word(slot as usize / 64) >> (slot % 64) & 1 == 1
     }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::column::InventoryEntry;
 use crate::model::{ClassId, Generation, ProviderId, TraitId};
 
-/// Stands for no slot.
+/// The value for no slot.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
 /// The position of a provider in its tree. The members of a tree have consecutive slots, each member before
@@ -20,7 +20,7 @@ pub(crate) struct TreePosition {
     pub(crate) root: u32,
     /// Number of providers in its subtree, including itself.
     pub(crate) len: u32,
-    /// For a root: its tree may use 2 to the power of this slots.
+    /// For a root: its tree may use 2^order slots.
     pub(crate) order: u32,
 }
 
@@ -39,15 +39,14 @@ pub(super) struct ProviderData {
     /// Ascending, like the other lists.
     pub(super) traits: Arc<[TraitId]>,
     pub(super) aggregates: Arc<[Uuid]>,
-    /// All aggregates as clients spelled them; nothing if each is spelled in the usual way, as
-    /// nearly all are.
+    /// All aggregates in the spelling of clients; `None` if each has its canonical spelling, as nearly all do.
     pub(super) spellings: Option<Arc<[String]>>,
-    /// The classes that it has inventories of.
+    /// The classes of its inventories.
     pub(super) classes: Arc<[ClassId]>,
 }
 
 impl ProviderData {
-    /// All aggregates as clients spelled them; nothing if each is spelled in the usual way.
+    /// All aggregates in the spelling of clients; empty if each has its canonical spelling.
     pub(super) fn spellings(&self) -> &[String] {
         match &self.spellings {
             Some(spellings) => spellings,
@@ -63,7 +62,7 @@ pub(super) struct Version {
     pub(super) updated_at: i64,
 }
 
-/// A provider on its way into a slot.
+/// A provider between two slots.
 #[derive(Debug)]
 pub(super) struct MovedProvider {
     pub(super) data: ProviderData,

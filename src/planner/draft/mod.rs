@@ -1,5 +1,5 @@
-//! The desired state of a plan before hosts have been chosen: its servers, which of them may move, and
-//! which placements are removed.
+//! The desired state of a plan before hosts have been chosen: its servers, which of them may move, and which
+//! placements are removed.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::topology::Topology;
 use crate::solver::groups::GroupError;
 use crate::world::World;
 
-/// A stored plan, and the state of the cloud that it was read with.
+/// A stored plan, and the state of the cloud when it was read.
 #[derive(Debug)]
 pub(crate) struct CurrentPlan {
     pub(crate) plan: Plan,
@@ -39,18 +39,18 @@ pub(crate) struct CurrentPlan {
 }
 
 impl CurrentPlan {
-    /// The host that a placement is on.
+    /// The host of a placement.
     pub(crate) fn location(&self, placement: &Placement) -> Option<String> {
         location(&self.world, &self.topology, &placement.holds).map(str::to_owned)
     }
 
-    /// A draft that changes nothing: every server stays where it is.
+    /// Creates a draft that changes nothing: every server stays on its host.
     pub(crate) fn draft(&self) -> Result<Draft, Rejection> {
         self.reduced(self.document.clone(), &self.template)
     }
 
-    /// A draft of the plan with a part of its document; `template` is what `document` contains. The
-    /// project need not be allowed to use the groups any more.
+    /// Creates a draft of the plan with a part of its document; `template` is the content of `document`. The
+    /// project may have lost its access to the groups.
     pub(crate) fn reduced(
         &self,
         document: Document,
@@ -60,7 +60,7 @@ impl CurrentPlan {
         Ok(Draft::of(self, document, template, stack))
     }
 
-    /// A draft of the plan with another document. The project must be allowed to use the groups in it.
+    /// Creates a draft of the plan with another document. The project must have access to its groups.
     pub(crate) fn changed(
         &self,
         document: Document,
@@ -90,21 +90,20 @@ pub(crate) struct Draft {
     pub(crate) servers: Vec<DraftServer>,
     /// Placements to delete, with the capacity held for them.
     pub(crate) removed: Vec<Placement>,
-    /// Reserved placements whose servers leave the plan. They are kept, because their instances may be
-    /// running.
+    /// Reserved placements whose servers leave the plan. They are kept, because their instances may be running.
     pub(crate) leaving: Vec<Placement>,
     /// Whether the name of the plan changes.
     pub(crate) renamed: bool,
     /// Whether unreserved servers may move if there is no solution otherwise.
     pub(crate) may_move_unreserved: bool,
-    /// Moves that are still to be worked out.
+    /// Moves that are computed later.
     pub(crate) deferred: Option<DeferredMoves>,
     /// Resources of the document that the plan is made without.
     pub(crate) ignored: Vec<Ignored>,
 }
 
-/// Servers that may move as well. To know which, all groups have to be expanded, which may cost more than
-/// the size of the request: [`Draft::complete`] does it on the thread of the solver.
+/// Further servers that may move. Finding them means expanding all groups, which may cost more than the size of the
+/// request suggests, so [`Draft::complete`] does it on the thread of the solver.
 #[derive(Clone, Debug)]
 pub(crate) enum DeferredMoves {
     /// Servers whose groups have changed.
@@ -112,11 +111,11 @@ pub(crate) enum DeferredMoves {
         /// The stack before the change.
         before: Stack,
     },
-    /// Servers in affinity groups with one that moves.
+    /// Servers in affinity groups with a moving server.
     AffinityMates {
-        /// The server that moves.
+        /// The moving server.
         of: usize,
-        /// Hosts that none of them may move to.
+        /// Hosts that all of them must avoid.
         excluded: HostNames,
     },
 }
@@ -131,7 +130,7 @@ pub(crate) struct DraftServer {
     pub(crate) reserve: bool,
     /// Whether to clear its reservation if it moves.
     pub(crate) clear_reservation: bool,
-    /// The instance that the request names.
+    /// The instance given in the request.
     pub(crate) resource_id: Option<String>,
 }
 
@@ -141,7 +140,7 @@ impl DraftServer {
         Self { entry, placement, reserve: false, clear_reservation: false, resource_id }
     }
 
-    /// Whether its placement is reserved.
+    /// Returns whether its placement is reserved.
     pub(crate) fn is_reserved(&self) -> bool {
         self.placement.as_ref().is_some_and(|it| it.reserved == Some(true))
     }
@@ -197,7 +196,7 @@ impl Draft {
     ) -> Self {
         let before_by_key = current.template.by_key();
         let mut rows: HashMap<&str, &Placement> = HashMap::new();
-        // A server that returns to the plan gets back the placement that was kept for it.
+        // A server that returns to the plan gets its kept placement back.
         for row in current.placements.iter().chain(&current.leaving) {
             rows.entry(row.orchestration_key.as_str()).or_insert(row);
         }
@@ -218,7 +217,7 @@ impl Draft {
                 server.absent = same && row.holds.is_empty() && row.reserved == Some(true);
             }
             let mut target = DraftServer::new(entry.clone(), row);
-            // An id that the plan was created with is older than one given with a reservation.
+            // The id from the creation of the plan takes precedence over one from a reservation.
             if before.is_some_and(|before| before.resource_id == entry.resource_id) {
                 target.resource_id = None;
             }
@@ -228,7 +227,7 @@ impl Draft {
         let is_kept = |it: &Placement| kept.contains(it.orchestration_key.as_str());
         let gone: Vec<Placement> =
             current.placements.iter().filter(|it| !is_kept(it)).cloned().collect();
-        // A reserved hold may belong to an instance that runs already.
+        // A reserved hold may belong to an instance that is already running.
         let leaves = |it: &Placement| it.is_hold() && it.reserved == Some(true);
         let (leaving, removed): (_, Vec<Placement>) = gone.into_iter().partition(leaves);
         let holds = removed.iter().filter(|row| row.is_hold()).flat_map(|row| &row.holds);
@@ -239,7 +238,7 @@ impl Draft {
         Self { exists: true, removed, leaving, ignored, ..draft }
     }
 
-    /// The position of a server, by the id of its instance, or else by the orchestrator's.
+    /// The position of a server, by the id of its instance, or by that of the orchestrator.
     pub(crate) fn find(&self, id: &str) -> Option<usize> {
         let key = canonical(id);
         let is_instance = |server: &DraftServer| {
@@ -256,7 +255,7 @@ impl Draft {
         self.servers.iter().position(is_it)
     }
 
-    /// Plans no new places for servers whose instances have lost their allocations, except for one.
+    /// Skips servers whose instances have lost their allocations, except for one.
     pub(crate) fn skip_lost(&mut self, except: Option<usize>) {
         for (nth, server) in self.stack.servers.iter_mut().enumerate() {
             let lost = server.present.as_ref().is_some_and(|it| it.holds.is_empty());
@@ -264,7 +263,7 @@ impl Draft {
         }
     }
 
-    /// Lets a server move, to none of these hosts, and clears its reservation if it does.
+    /// Lets a server move, except to these hosts, and clears its reservation if it does.
     pub(crate) fn let_move(&mut self, server: usize, excluded: &HostNames) {
         if let (Some(demand), Some(target)) =
             (self.stack.servers.get_mut(server), self.servers.get_mut(server))
@@ -278,7 +277,7 @@ impl Draft {
     /// Applies the [deferred moves](DeferredMoves).
     ///
     /// # Errors
-    /// The groups make no sense.
+    /// The groups are invalid.
     pub(crate) fn complete(
         &mut self,
         world: &World,
@@ -296,8 +295,8 @@ impl Draft {
         Ok(())
     }
 
-    /// Lets servers move whose groups have changed. A reserved one stays on its host, but only if its new
-    /// groups allow that.
+    /// Lets servers move whose groups have changed. A reserved one stays on its host, but only if its new groups
+    /// allow that.
     fn loosen(&mut self, before: &Stack, world: &World, topology: &Topology) {
         let changed = has_changed_rules(before, &self.stack);
         let servers = self.stack.servers.iter_mut().zip(&self.servers).zip(changed);
@@ -313,17 +312,17 @@ impl Draft {
         }
     }
 
-    /// Whether the solver has to be asked.
+    /// Returns whether the solver is needed.
     pub(crate) fn needs_turn(&self) -> bool {
         self.deferred.is_some() || self.is_open()
     }
 
-    /// Whether a server needs a host.
+    /// Returns whether a server needs a host.
     pub(crate) fn is_open(&self) -> bool {
         self.open_servers() > 0
     }
 
-    /// The number of servers that need a host, as far as that is known before [`Self::complete`].
+    /// The number of servers that need a host, as far as it is known before [`Self::complete`].
     pub(crate) fn open_servers(&self) -> usize {
         let is_open = |server: &&Server| {
             let has_place = server.present.as_ref().is_some_and(|it| !it.holds.is_empty());
@@ -333,8 +332,8 @@ impl Draft {
         self.stack.servers.iter().filter(is_open).count()
     }
 
-    /// Finds hosts for all servers. If there are none and unreserved servers may move, tries again with
-    /// those free to move. `None`: no server needs a host.
+    /// Finds hosts for all servers. If there is no solution and unreserved servers may move, tries again with those
+    /// free to move. `None`: no server needs a host.
     ///
     /// # Errors
     /// Those of [`places`].
@@ -361,7 +360,7 @@ impl Draft {
         places(world, &self.stack, around, time, true).map(Some)
     }
 
-    /// The stored groups that its servers are in now or have been in.
+    /// The current and previous stored groups of its servers.
     pub(crate) fn stored_groups(&self) -> Vec<Uuid> {
         let now = self.stack.groups.iter().filter_map(|group| group.stored);
         let placements = self.servers.iter().filter_map(|server| server.placement.as_ref());
@@ -370,14 +369,14 @@ impl Draft {
         now.chain(before).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The placements that the draft decides on. Those that are [leaving](Self::leaving) stay as they
-    /// are, so rules see them like placements of other plans.
+    /// The placements that the draft decides on. Those that are [leaving](Self::leaving) stay unchanged, so rules
+    /// treat them like placements of other plans.
     pub(crate) fn decided_placements(&self) -> Vec<Uuid> {
         let placements = self.servers.iter().filter_map(|server| server.placement.as_ref());
         placements.chain(&self.removed).map(|it| it.id).collect()
     }
 
-    /// The name of the host of each server: the one that was chosen, or else the present one.
+    /// The name of the host of each server: the chosen one, or the current one.
     pub(crate) fn hosts(
         &self,
         answer: Option<&Answer>,

@@ -1,5 +1,5 @@
-//! How much work drafts are, counted in allocations: they are made on threads of their own, where
-//! the tests of whole requests do not count.
+//! The work for drafts, counted in allocations: drafts run on separate threads, which the tests of whole requests
+//! do not count.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(in crate::planner) fn bound(count: usize, kind: &str) -> Resources {
     servers(count).into_iter().chain([group("g", kind, &members)]).collect()
 }
 
-/// Servers in affinity groups of two, of which each shares one with the next.
+/// Servers in affinity groups of two, each of which shares one with the next.
 fn linked(count: usize) -> Resources {
     let pair = |nth: usize| {
         let members = [format!("s{nth}"), format!("s{}", nth + 1)];
@@ -95,7 +95,7 @@ pub(in crate::planner) fn current(resources: Resources) -> CurrentPlan {
     CurrentPlan { plan, document, template, placements, leaving, groups, world, topology }
 }
 
-/// Allocations, and bytes of them, while a draft is made, completed and written down.
+/// Allocations, and their bytes, while a draft is made, completed and written.
 fn effort(current: &CurrentPlan, change: &PlanChange) -> (u64, u64) {
     let counted = allocation_counter::measure(|| {
         let document = change.document(current).unwrap();
@@ -106,7 +106,7 @@ fn effort(current: &CurrentPlan, change: &PlanChange) -> (u64, u64) {
     (counted.count_total, counted.bytes_total)
 }
 
-/// A plan of some size, and what is wanted of it.
+/// A plan of some size, and a change to it.
 fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChange)> {
     let replace = |resources| PlanChange::Replace { resources: object(resources), policy: None };
     Some(match nth {

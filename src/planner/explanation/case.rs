@@ -1,4 +1,4 @@
-//! What is to be explained.
+//! The input of an explanation.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use crate::planner::stack::{Stack, Surroundings};
 use crate::solver::Conflict;
 use crate::world::World;
 
-/// What is to be explained.
+/// The input of an explanation.
 pub(in crate::planner) struct Case<'c> {
-    /// The world that the problem was composed of.
+    /// The world from which the problem was composed.
     pub(in crate::planner) world: &'c Arc<World>,
     /// The stack, in which no server is absent.
     pub(in crate::planner) stack: &'c Stack,
-    /// What surrounds it.
+    /// Its surroundings.
     pub(in crate::planner) around: &'c Surroundings,
     /// The problem.
     pub(in crate::planner) composed: &'c Composed,
-    /// The servers and rules of it that contradict each other.
+    /// Its servers and rules that contradict each other.
     pub(in crate::planner) conflict: &'c Conflict,
 }

@@ -1,4 +1,4 @@
-//! The conditions that a server puts to its host, and stacks without some of them.
+//! The conditions of a server on its host, and stacks without some of them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,31 +18,30 @@ use crate::world::{Changes, World};
 pub(super) enum Condition {
     /// The host is in the availability zone.
     Zone(String),
-    /// The metadata of the host's aggregates are what the flavor demands.
+    /// The metadata of the host's aggregates meet the demands of the flavor.
     Aggregates,
     /// The host is among the locations.
     Locations,
     /// The host is not among the excluded hosts.
     Excluded,
-    /// A stored group allows it, as far as servers outside the plan and units that the group has are
-    /// concerned.
+    /// A stored group allows it, considering servers outside the plan and the units of the group.
     Group(Uuid),
     /// The host is not disabled.
     Enabled,
     /// The host has one of these traits.
     Trait(Vec<String>),
-    /// What the server uses does not have the trait.
+    /// The providers that the server uses do not have the trait.
     NotTrait(String),
     /// The host has the amount of the resource class.
     Class(String),
     /// Another condition of a request for candidates, in the words of the query string.
     Other(String),
-    /// All that the host must have at once, although it has each of it.
+    /// All properties of the host together, although it has each of them.
     AllAtOnce,
 }
 
 impl Condition {
-    /// A condition of a request for candidates, with the amount if it asks for one.
+    /// Converts a condition of a request for candidates; also returns its amount, if it has one.
     pub(super) fn of_request(condition: &funnel::Condition) -> (Self, Option<i64>) {
         if condition.is_combined() {
             return (Self::AllAtOnce, None);
@@ -66,7 +65,7 @@ impl Condition {
         (found, None)
     }
 
-    /// The conditions of a request for candidates, each of which can rule out hosts by itself.
+    /// The conditions of a request for candidates, each of which can rule out hosts alone.
     pub(super) fn of_request_all(request: &Request) -> Vec<Self> {
         funnel::Condition::of(request).iter().map(|it| Self::of_request(it).0).collect()
     }
@@ -82,7 +81,7 @@ impl Condition {
         }
     }
 
-    /// The conditions of a server on hosts, whatever they have. `groups` are its stored groups.
+    /// The conditions of a server on hosts, apart from capacity and traits. `groups` are its stored groups.
     pub(super) fn on_hosts(
         server: &Server,
         groups: &BTreeSet<Uuid>,
@@ -98,7 +97,7 @@ impl Condition {
         zone.into_iter().chain(aggregates).chain(locations).chain(excluded).chain(groups).collect()
     }
 
-    /// What it is called in answers.
+    /// Its description in responses.
     pub(super) fn described(&self, names: &GroupNames<'_>, needed: Option<i64>) -> ConditionCount {
         let (constraint, name) = match self {
             Self::Zone(zone) => ("availability-zone", Some(zone.clone())),
@@ -126,7 +125,7 @@ pub(super) struct GroupNames<'c> {
 }
 
 impl GroupNames<'_> {
-    /// Whether it is an exclusivity group. Of other groups, only those of the stack can rule out hosts.
+    /// Returns whether it is an exclusivity group. Of other groups, only those of the stack can rule out hosts.
     fn is_exclusive(&self, group: Uuid) -> bool {
         let own = self.stack.groups.iter().find(|it| it.stored == Some(group));
         own.is_none_or(|it| it.kind == GroupKind::Exclusivity)
@@ -138,7 +137,7 @@ impl GroupNames<'_> {
     }
 }
 
-/// Removes the demands of a server that are not kept, and the groups of which nothing is left.
+/// Removes the demands of a server that are not kept, and groups that become empty.
 fn keep_demands(demands: &mut Demands, keeps: &impl Fn(Condition) -> bool) {
     keep_providers("", &mut demands.providers, keeps);
     for (suffix, group) in &mut demands.groups {
@@ -179,7 +178,7 @@ fn keep_providers(
     });
 }
 
-/// What a stack is planned in.
+/// The stack with the state in which it is planned.
 pub(super) struct Setting {
     pub(super) world: Arc<World>,
     pub(super) stack: Stack,
@@ -187,7 +186,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    /// The setting without all conditions of servers but these.
+    /// Drops all conditions of servers but these.
     pub(super) fn keep(&mut self, kept: &BTreeSet<Condition>) {
         let keeps = |condition: Condition| kept.contains(&condition);
         for server in self.stack.servers.iter_mut().filter(|server| !server.is_fixed()) {
@@ -219,7 +218,7 @@ impl Setting {
         }
     }
 
-    /// Leaves servers out that may move, except for some. What is held for them stays free.
+    /// Drops movable servers, except for some. Their holds stay free.
     pub(super) fn leave_out_movers_but(&mut self, kept: &BTreeSet<usize>) {
         for (number, server) in self.stack.servers.iter_mut().enumerate() {
             if server.is_fixed() || kept.contains(&number) {

@@ -1,4 +1,4 @@
-//! What a contradiction consists of: rules, servers with the hosts they could be on, and conditions.
+//! The content of a contradiction: rules, servers with their possible hosts, and conditions.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,9 +14,9 @@ use crate::planner::topology::Topology;
 use crate::search::funnel::Funnel;
 use crate::solver::{Budget, Rule, UnitCount, count_units, hosts_for};
 
-/// Servers, and units, that one demand lists at the most.
+/// Maximum number of servers, and of units, listed in one demand.
 const LISTED_MAX: usize = 1_000;
-/// Demands, and sorts of servers, that an answer lists at the most.
+/// Maximum number of demands, and of sorts of servers, in a response.
 const DEMANDS_MAX: usize = 200;
 
 /// The facts.
@@ -27,31 +27,31 @@ pub(super) struct Facts<'c> {
     pub(super) conditions: Vec<Condition>,
     /// The rules that are part of it.
     pub(super) rules: Vec<RuleFact<'c>>,
-    /// For each sort of the survey, where its servers could be.
+    /// For each sort of the survey, the possible hosts of its servers.
     pub(super) places: Vec<Places>,
-    /// For each resource class among the conditions, what is needed and what there is.
+    /// For each resource class among the conditions, the needed and the available amount.
     pub(super) amounts: Vec<AmountFact>,
-    /// The hosts whose rack or cluster is unknown, if the rules are about racks or clusters.
+    /// The hosts whose rack or cluster is unknown, if the rules apply to racks or clusters.
     pub(super) without_unit: Option<(Level, Vec<String>)>,
 }
 
-/// A rule, with what it needs.
+/// A rule, with its requirements.
 pub(super) struct RuleFact<'c> {
     pub(super) group: &'c Group,
-    /// How it counts its servers, if it does.
+    /// The way it counts its servers, if it does.
     pub(super) counting: Option<Counting>,
     /// Its servers in the conflict.
     pub(super) servers: Vec<usize>,
     pub(super) needed: usize,
-    /// The names of the units in which one of the servers could be; `None` if there was no time to find all.
+    /// The names of the units in which one of the servers could be; `None` if the time was up first.
     pub(super) units: Option<Vec<String>>,
 }
 
-/// How a rule counts the servers of its group in each unit.
+/// The way a rule counts the servers of its group in each unit.
 pub(super) enum Counting {
-    /// At most so many are in one unit.
+    /// Maximum number of servers in one unit.
     PerUnit(u32),
-    /// No unit has so many more than another.
+    /// Maximum difference between two units.
     Skew(u32),
 }
 
@@ -65,17 +65,17 @@ impl Counting {
     }
 }
 
-/// The hosts where equal servers could be, by name; `None` if there was no time to find all.
+/// The possible hosts of equal servers, by name; `None` if the time was up first.
 pub(super) struct Places(pub(super) Option<Vec<String>>);
 
 /// An amount of a resource class.
 pub(super) struct AmountFact {
     pub(super) class: String,
-    /// What the servers need together.
+    /// The total need of the servers.
     pub(super) needed: u64,
-    /// What is free where they could be.
+    /// The free amount on their possible hosts.
     pub(super) free: u64,
-    /// The most that one provider has free.
+    /// The largest free amount of one provider.
     pub(super) most: u64,
 }
 
@@ -173,13 +173,13 @@ impl<'c> Facts<'c> {
         }
     }
 
-    /// The same of servers that could be in some units, if these are known.
+    /// The same for servers with possible units, if these are known.
     fn demand_of_units(&self, servers: &[usize], units: Option<&[String]>) -> Demand {
         let available = units.and_then(|units| number(units.len()));
         Demand { available, units: listed(units.unwrap_or_default()), ..self.demand(servers) }
     }
 
-    /// The counts of hosts, for each sort of servers for which there are any.
+    /// The counts of hosts, for each sort of servers with counts.
     pub(super) fn host_counts(&self) -> Vec<HostCounts> {
         let counts = self.survey.sorts.iter().filter_map(|sort| {
             let funnel = sort.funnel.as_ref()?;
@@ -202,12 +202,12 @@ impl<'c> Facts<'c> {
     }
 }
 
-/// The problem that the facts are about.
+/// The problem behind the facts.
 struct View<'v> {
     composed: &'v Composed,
     /// The servers of the conflict, by their positions in the problem.
     servers: Vec<usize>,
-    /// The rules of the conflict, by theirs.
+    /// The rules of the conflict, by their positions.
     rules: Vec<usize>,
 }
 
@@ -233,7 +233,7 @@ impl View<'_> {
         self.rules.iter().filter_map(fact).collect()
     }
 
-    /// For each class among the conditions, what the servers need and what is free where they could be.
+    /// For each class among the conditions, the need of the servers and the free amount on their possible hosts.
     fn amounts(
         &self,
         case: &Case<'_>,
@@ -272,7 +272,7 @@ impl View<'_> {
         conditions.iter().filter_map(amount).collect()
     }
 
-    /// The names of the units that hosts are in.
+    /// The names of the units of hosts.
     fn units(&self, level: Level, hosts: &[usize]) -> Vec<String> {
         let unit = |host: &usize| {
             let host = self.composed.hosts.get(*host)?;
@@ -285,7 +285,7 @@ impl View<'_> {
     }
 }
 
-/// The hosts that count for no rule because their rack or cluster is not known.
+/// The hosts that count for no rule because their rack or cluster is unknown.
 fn without_unit(composed: &Composed, rules: &[RuleFact<'_>]) -> Option<(Level, Vec<String>)> {
     let mut levels = [Level::Rack, Level::Cluster].into_iter();
     let level = levels.find(|level| rules.iter().any(|rule| rule.group.level == *level))?;

@@ -3,12 +3,12 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`case`] | holds what is to be explained |
-//! | [`condition`] | lists the conditions that servers put to hosts, and leaves some out |
+//! | [`case`] | contains the input |
+//! | [`condition`] | lists the conditions of servers on hosts, and drops some |
 //! | [`survey`] | counts the hosts that each condition rules out |
-//! | [`smallest`] | finds the conditions without which there would be places |
-//! | [`facts`] | counts what these leave, and makes the demands of it |
-//! | [`sentence`] | says it in English |
+//! | [`smallest`] | finds a smallest set of conditions that contradict each other |
+//! | [`facts`] | counts the remaining hosts, and lists the demands |
+//! | [`sentence`] | describes the contradiction in English |
 
 mod case;
 mod condition;
@@ -24,7 +24,7 @@ use self::facts::Facts;
 use super::failure::Explanation;
 use crate::solver::{Budget, Conflict, Rule, is_impossible, minimal_subset};
 
-/// Explains a conflict. What cannot be found out within the budget is left out.
+/// Explains a conflict. Parts that exceed the budget are left out.
 pub(super) fn explanation(case: &Case<'_>, budget: &mut Budget<'_>) -> Explanation {
     let conflict = with_domains(case, budget);
     let case = &Case { conflict: &conflict, ..*case };
@@ -34,8 +34,8 @@ pub(super) fn explanation(case: &Case<'_>, budget: &mut Budget<'_>) -> Explanati
     Explanation { sentence: facts.sentence(), demands: facts.demands(), hosts: facts.host_counts() }
 }
 
-/// The conflict with all servers of its even distributions. Where each of these can be says which domains
-/// there are, so a distribution of some of them would be another one. With more servers, fewer rules may do.
+/// The conflict with all servers of its even distributions. The possible hosts of each determine the domains, so a
+/// distribution of only some of them would be another one. With more servers, fewer rules may suffice.
 fn with_domains(case: &Case<'_>, budget: &mut Budget<'_>) -> Conflict {
     let problem = &case.composed.problem;
     let evenly = |rules: &[usize]| -> BTreeSet<usize> {

@@ -1,5 +1,5 @@
-//! The contradiction in English. A client chooses how many servers and groups there are, so every list is
-//! cut, and says how many more there are.
+//! Describes the contradiction in English. A client chooses the number of servers and groups, so every list is cut,
+//! and states the number of further items.
 
 use super::condition::Condition;
 use super::facts::{Counting, Facts, Places, RuleFact};
@@ -8,7 +8,7 @@ use crate::model::GroupKind;
 use crate::planner::stack::Group;
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 
-/// Servers, units, groups and conditions that a sentence names at the most; the rest are counted.
+/// Maximum number of servers, units, groups and conditions named in a sentence; the rest are counted.
 const NAMED_MAX: usize = 5;
 
 impl Facts<'_> {
@@ -95,7 +95,7 @@ impl Facts<'_> {
         format!("{all} on the {count} that one of them fits on: {}", listed(&hosts))
     }
 
-    /// Where the servers could be, each alone. A single rule counts its own units.
+    /// The possible hosts of the servers, each alone. A single rule counts its own units.
     fn places(&self) -> Vec<String> {
         let bound: usize = self.rules.iter().map(|rule| rule.servers.len()).sum();
         if let ([rule], true) = (self.rules.as_slice(), bound == self.case.conflict.servers.len())
@@ -126,7 +126,7 @@ impl Facts<'_> {
         parts
     }
 
-    /// Why the servers could not be on other hosts.
+    /// The reasons why the servers could not be on other hosts.
     fn reasons(&self) -> Option<String> {
         let movers = self.survey.sorts.iter().filter(|sort| !sort.stays);
         let movers: usize = movers.map(|sort| sort.servers.len()).sum();
@@ -142,8 +142,8 @@ impl Facts<'_> {
         (!told.is_empty()).then(|| format!("of {hosts}, {}", listed_of(&told, told.len())))
     }
 
-    /// What each condition rules out for the sort of servers for which this is most, with all servers of
-    /// which the same can be said.
+    /// The hosts that each condition rules out for the sort of servers with the most, with all servers for which
+    /// the number is the same.
     fn phrases(&self) -> Vec<(Vec<usize>, String)> {
         let conditions = self.conditions.iter().chain(std::iter::once(&Condition::AllAtOnce));
         let counts = conditions.filter_map(|condition| {
@@ -189,7 +189,7 @@ impl Facts<'_> {
         }
     }
 
-    /// What a stored group rules out: hosts whose unit is not known, and others.
+    /// The hosts that a stored group rules out: those in unknown units, and others.
     fn group_phrase(&self, group: uuid::Uuid, sort: &Sort, count: usize) -> String {
         let name = self.names().of(group).unwrap_or_else(|| group.to_string());
         let own = self.case.stack.groups.iter().find(|it| it.stored == Some(group));
@@ -233,7 +233,7 @@ impl Facts<'_> {
     }
 }
 
-/// What a group is called in a sentence.
+/// The name of a group in a sentence.
 fn group_words(group: &Group) -> String {
     let kind = if group.is_server_group { "server" } else { group.kind.name() };
     format!("{kind} group {}", group.name)
@@ -243,7 +243,7 @@ fn are(count: usize) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-/// Hosts that have too little of a resource class.
+/// The hosts with too little of a resource class.
 fn short(class: &str, counted: &AskedCount) -> String {
     let Counted { condition: (_, needed), hosts, most, .. } = counted;
     let needed = needed.map_or_else(String::new, |needed| format!("{needed} needed"));
@@ -283,7 +283,7 @@ fn listed(names: &[String]) -> String {
     listed_of(names, names.len())
 }
 
-/// The same for `count` names, of which only the first need to be given.
+/// The same for `count` names, of which only the first are given.
 fn listed_of(names: &[String], count: usize) -> String {
     let first = names.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match count.checked_sub(NAMED_MAX) {

@@ -1,8 +1,7 @@
 //! The smallest set of conditions under which the servers of a conflict have no places.
 //!
-//! One server without rules needs a set of conditions of which every host violates one: a cover. In all
-//! other cases, the problem of these servers and rules is composed and solved without some of the
-//! conditions, again and again.
+//! One server without rules needs a set of conditions of which every host violates one: a cover. In all other
+//! cases, the problem of these servers and rules is composed and solved repeatedly without some of the conditions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::solver::{Budget, Rule, is_impossible, minimal_subset};
 pub(super) struct Smallest {
     /// The conditions.
     pub(super) conditions: BTreeSet<Condition>,
-    /// The problem; `None` if there was no time for it.
+    /// The problem; `None` if the time was up first.
     pub(super) problem: Option<Reduced>,
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Reduced {
     pub(super) rules: Vec<usize>,
 }
 
-/// Finds the conditions. What cannot be dropped in time is kept.
+/// Finds the conditions. Conditions that cannot be dropped in time are kept.
 pub(super) fn smallest(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> Smallest {
     let kept = budget.kept();
     let conditions = match cover(case, survey) {
@@ -44,7 +43,7 @@ pub(super) fn smallest(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>
     Smallest { conditions, problem }
 }
 
-/// A smallest set of conditions of which every host violates one, if that is what is asked for.
+/// A smallest set of conditions of which every host violates one, if the conflict is of this form.
 fn cover(case: &Case<'_>, survey: &Survey) -> Option<BTreeSet<Condition>> {
     let ([_], [sort], []) =
         (case.conflict.servers.as_slice(), survey.sorts.as_slice(), case.conflict.rules.as_slice())
@@ -63,10 +62,10 @@ fn cover(case: &Case<'_>, survey: &Survey) -> Option<BTreeSet<Condition>> {
             }
         }
         let best = hosts.into_iter().max_by(|(one, few), (other, many)| {
-            // Of equal ones the first.
+            // The first of equal ones.
             few.cmp(many).then(other.cmp(one))
         });
-        // A host that has everything, but not at once, is no case for this.
+        // A host that has everything, but not at once, does not have this form.
         let best = best?.0.clone();
         left.retain(|pattern, _| !pattern.contains(&best));
         chosen.push(best);
@@ -81,7 +80,7 @@ fn cover(case: &Case<'_>, survey: &Survey) -> Option<BTreeSet<Condition>> {
     Some(needed)
 }
 
-/// All conditions of the servers of a conflict, as far as they can matter.
+/// All relevant conditions of the servers of a conflict.
 fn conditions(case: &Case<'_>, survey: &Survey) -> Vec<Condition> {
     let mut all: BTreeSet<Condition> = BTreeSet::new();
     for sort in survey.sorts.iter().filter(|sort| !sort.stays) {
@@ -93,7 +92,7 @@ fn conditions(case: &Case<'_>, survey: &Survey) -> Vec<Condition> {
         };
         let request = candidates::request(&case.composed.world, &it.size);
         all.extend(Condition::of_request_all(&request));
-        // What rules out no host binds nobody.
+        // A condition that rules out no host binds no server.
         let rules_out =
             |condition: &Condition| sort.funnel.is_none() || sort.counted(condition).is_some();
         all.extend(Condition::on_hosts(it, groups, case.around).into_iter().filter(rules_out));
@@ -129,9 +128,9 @@ fn by_solving(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> BTre
     set(&needed)
 }
 
-/// What is left of impossible demands if one after the other is left out without which the others are still
-/// impossible, until there is no such demand. In contrast to [`minimal_subset`], fewer demands may be harder
-/// to meet: a server that can be on more hosts gives an even distribution more domains.
+/// Reduces impossible demands by dropping demands one by one while the others remain impossible. In contrast to
+/// [`minimal_subset`], fewer demands may be harder to meet: a server that can be on more hosts adds domains to an
+/// even distribution.
 fn without_dispensable(
     mut demands: Vec<usize>,
     is_impossible: &mut dyn FnMut(&[usize]) -> Option<bool>,
@@ -154,7 +153,7 @@ fn without_dispensable(
     }
 }
 
-/// The problem with these conditions only; `None` if there is no time for it.
+/// The problem with these conditions only; `None` if the time is up.
 fn reduced(
     case: &Case<'_>,
     kept: &BTreeSet<Condition>,

@@ -1,4 +1,4 @@
-//! Which hosts each condition of the servers of a conflict rules out.
+//! Counts the hosts that each condition of the servers of a conflict rules out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,12 +12,12 @@ use crate::planner::topology::{HostEntry, Topology};
 use crate::search::funnel::{self, Counted, Failed, Failing, Funnel, HostChecks, Tally};
 use crate::solver::Budget;
 
-/// Sorts of servers whose hosts are counted at the most.
+/// Maximum number of sorts of servers whose hosts are counted.
 const SORTS_MAX: usize = 20;
-/// Near misses that are named of each sort at the most.
+/// Maximum number of near misses listed for each sort.
 const NEAR_MISSES_MAX: usize = 10;
 
-/// A condition, and the amount that it asks for, if it does.
+/// A condition with its amount, if it has one.
 type Asked = (Condition, Option<i64>);
 /// A condition with the hosts that it rules out.
 pub(super) type AskedCount = Counted<Asked>;
@@ -28,19 +28,19 @@ pub(super) type AskedFunnel = Funnel<Asked>;
 pub(super) struct Sort {
     /// The servers, by their positions in the stack.
     pub(super) servers: Vec<usize>,
-    /// Whether they stay where they are.
+    /// Whether they keep their hosts.
     pub(super) stays: bool,
-    /// How many hosts each condition rules out, with the amount that it asks for, if it does.
+    /// The hosts that each condition rules out.
     pub(super) funnel: Option<AskedFunnel>,
-    /// The hosts by the conditions that rule them out.
+    /// Number of hosts by the conditions that rule them out.
     pub(super) patterns: BTreeMap<BTreeSet<Condition>, usize>,
 }
 
 /// All hosts, as the servers of a conflict see them.
 pub(super) struct Survey {
-    /// The number of hosts; `None` if there was no time to find them all.
+    /// The number of hosts; `None` if the time was up first.
     pub(super) hosts: Option<usize>,
-    /// For each level the number of these hosts whose unit is not known.
+    /// For each level, the number of these hosts whose unit is unknown.
     pub(super) lost: Vec<(Level, usize)>,
     /// The servers of the conflict.
     pub(super) sorts: Vec<Sort>,
@@ -87,7 +87,7 @@ fn entries(case: &Case<'_>, topology: &Topology, budget: &mut Budget<'_>) -> Vec
     hosts
 }
 
-/// Where a server is, and whether it may stay there without a new allocation.
+/// The host of a server, and whether it may stay there without a new allocation.
 type Home = Option<(usize, bool)>;
 
 /// The servers of the conflict, in groups of equals.
@@ -187,7 +187,7 @@ fn count(
 }
 
 impl Sort {
-    /// Whether the servers put this condition to hosts; true if that was not counted.
+    /// Returns whether the servers have this condition on hosts; true if it was not counted.
     pub(super) fn asks(&self, condition: &Condition) -> bool {
         self.funnel
             .as_ref()

@@ -1,5 +1,5 @@
-//! Reads what a server asks of the providers of its resources: `member_of`, `in_tree`, numbered groups and
-//! what binds them, in the words of a query for allocation candidates.
+//! Reads the demands of a server on the providers of its resources: `member_of`, `in_tree`, numbered groups and the
+//! conditions across them, in the words of a query for allocation candidates.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::properties::{Properties, amounts, text, texts};
 use crate::planner::demands::{Demands, NumberedGroup, ProviderDemands, check_suffix, is_isolated};
 use crate::planner::rejection::Rejection;
 
-/// Traits that a list names: single ones, and clauses `in:A,B` of which one is to be there.
+/// Traits of a list: single ones, and clauses `in:A,B` of which one is required.
 pub(super) struct RequiredTraits {
     pub(super) all: Vec<String>,
     pub(super) any_of: Vec<Vec<String>>,
@@ -118,7 +118,7 @@ impl Properties<'_> {
         Uuid::try_parse(text).map_err(fault)
     }
 
-    /// A property that is there and not null.
+    /// A property that is present and not null.
     fn there(&self, key: &str) -> Option<&Value> {
         self.properties.get(key).filter(|value| !value.is_null())
     }

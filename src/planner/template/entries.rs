@@ -8,26 +8,26 @@ use crate::planner::json::Object;
 use crate::planner::rejection::Rejection;
 use crate::solver::groups::Terms;
 
-/// A server, or a volume: what gets a host.
+/// A server, or a volume: a resource that gets a host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerEntry {
-    /// Its orchestration id, as it was written.
+    /// Its orchestration id, in its original spelling.
     pub(crate) id: String,
-    /// The same as it is compared.
+    /// Its canonical form.
     pub(crate) key: String,
     /// Its name; its id if it has none.
     pub(crate) name: String,
-    /// How large it is.
+    /// Its size.
     pub(crate) sizing: Sizing,
     /// Traits it requires.
     pub(crate) required: Vec<String>,
     /// Traits it forbids.
     pub(crate) forbidden: Vec<String>,
-    /// What it asks of the providers of its resources besides.
+    /// Further demands on the providers of its resources.
     pub(crate) demands: Demands,
     /// The availability zone.
     pub(crate) zone: Option<String>,
-    /// Hosts it may be on.
+    /// Allowed hosts.
     pub(crate) locations: Option<Vec<String>>,
     /// Stored groups, by id or name.
     pub(crate) groups: Vec<String>,
@@ -41,47 +41,47 @@ pub(crate) struct ServerEntry {
     pub(crate) is_volume: bool,
 }
 
-/// How large a server is.
+/// The size of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sizing {
-    /// As a flavor, by name or id.
+    /// A flavor, by name or id.
     Flavor(String),
-    /// These amounts by resource class.
+    /// Amounts by resource class.
     Resources(BTreeMap<String, i64>),
 }
 
 /// A group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupEntry {
-    /// What it is called in answers.
+    /// Its name in responses.
     pub(crate) name: String,
-    /// What it is.
+    /// The group that it refers to.
     pub(crate) which: GroupRef,
     /// Whether it is a server group of Nova.
     pub(crate) is_server_group: bool,
-    /// Servers by position, and groups by position.
+    /// Servers by position.
     pub(crate) servers: Vec<usize>,
-    /// Groups inside of it.
+    /// Groups inside of it, by position.
     pub(crate) groups: Vec<usize>,
 }
 
-/// Which group it is.
+/// A reference to a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupRef {
-    /// Of this request only.
+    /// A group of this request only.
     Here(GroupKind, Level, Terms),
-    /// A stored one by its name, which is to be of this kind, and at this level if it has none itself.
+    /// A stored group by its name, which must be of this kind, and at this level if it has none itself.
     Named(GroupKind, Option<Level>, String),
-    /// A stored one, by id or name.
+    /// A stored group, by id or name.
     Stored(String),
 }
 
-/// A request is wrong; why.
+/// Rejects a request, with the reason.
 pub(super) fn invalid(why: impl std::fmt::Display) -> Rejection {
     Rejection::Invalid(why.to_string())
 }
 
-/// A resource is wrong; its id, and why.
+/// Rejects a resource by its id, with the reason.
 pub(super) fn wrong(id: &str, why: impl std::fmt::Display) -> Rejection {
     invalid(format!("resource '{id}': {why}"))
 }

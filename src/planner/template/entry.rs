@@ -1,4 +1,4 @@
-//! One resource of a request: what it is, and what its keys say.
+//! One resource of a request with its keys.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use crate::planner::json::{NAME_MAX, Object};
 use crate::planner::rejection::Rejection;
 use crate::solver::groups::Terms;
 
-/// One resource. Its keys are in lower case here, and may be written in capitals.
+/// One resource. Its keys are in lower case here, and may be in upper case in the request.
 pub(super) struct Entry<'r> {
-    /// Its id, as it was written.
+    /// Its id, in its original spelling.
     pub(super) id: &'r str,
     /// Its type.
     pub(super) kind: String,
@@ -66,10 +66,10 @@ impl<'r> Entry<'r> {
         self.placed(&properties, sizing)
     }
 
-    /// A volume, if it can be planned.
+    /// Reads a volume.
     ///
     /// # Errors
-    /// Why it is left out.
+    /// The reason why it is left out.
     pub(super) fn volume(&self) -> Result<ServerEntry, String> {
         let properties = self.properties().map_err(|why| why.to_string())?;
         let properties = Properties { id: self.id, properties };
@@ -80,7 +80,7 @@ impl<'r> Entry<'r> {
         Ok(ServerEntry { required, is_volume: true, ..entry })
     }
 
-    /// What gets a host, with the properties that servers and volumes have in common.
+    /// Reads a resource that gets a host, with the properties common to servers and volumes.
     fn placed(
         &self,
         properties: &Properties<'_>,
@@ -116,14 +116,14 @@ impl<'r> Entry<'r> {
         })
     }
 
-    /// The words beside its id by which servers refer to a server group.
+    /// The words besides its id by which servers refer to a server group.
     pub(super) fn other_words(&self) -> impl Iterator<Item = &'r str> {
         let nova_id = self.members.get("resource_id").and_then(|id| id.as_str());
         let nova_name = server_groups::nova_name(self.raw_properties());
         [self.name(), nova_name, nova_id].into_iter().flatten()
     }
 
-    /// The group of the request that a server group is.
+    /// The group of the request for a server group.
     pub(super) fn server_group(&self, kind: GroupKind, terms: Terms) -> GroupEntry {
         let name = self.name().or_else(|| server_groups::nova_name(self.raw_properties()));
         GroupEntry {
@@ -135,7 +135,7 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// The group that an assignment is, and what is wrong with its terms, which it is made without.
+    /// The group of an assignment, and the fault of its terms, which are then ignored.
     pub(super) fn group(&self, names: &Names) -> Result<(GroupEntry, Option<String>), Rejection> {
         let properties = Properties { id: self.id, properties: self.properties()? };
         let mut which = properties.which()?;

@@ -1,22 +1,22 @@
-//! Resources that a plan is made without.
+//! Resources that a plan ignores.
 
 use serde_json::Value;
 
 use super::pipes::PIPES;
 use crate::planner::json::Object;
 
-/// A resource that a plan is made without, or that it takes only a part of.
+/// A resource that a plan ignores entirely or in part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ignored {
-    /// Its orchestration id, as it was written.
+    /// Its orchestration id, in its original spelling.
     pub(crate) id: String,
     /// Its type.
     pub(crate) kind: String,
-    /// What is ignored of it.
+    /// The reason.
     pub(crate) why: String,
 }
 
-/// Names of properties that one answer lists at the most, and the characters of each.
+/// Maximum number of property names listed in a response, and maximum length of each in characters.
 const NAMED_MAX: usize = 5;
 const CHARS_MAX: usize = 40;
 
@@ -35,8 +35,8 @@ const FOLLOWED: [&str; 12] = [
     "root_required",
     "same_subtree",
 ];
-/// Further properties of `OS::Nova::Server` in Heat, which do not concern the place of a server.
-/// `scheduler_hints` are looked at one by one.
+/// Further properties of `OS::Nova::Server` in Heat, which do not affect the place of a server. `scheduler_hints`
+/// are examined one by one.
 const WITHOUT_PLACE: [&str; 22] = [
     "admin_pass",
     "admin_user",
@@ -62,15 +62,14 @@ const WITHOUT_PLACE: [&str; 22] = [
     "user_data_update_policy",
 ];
 
-/// Which properties of a server are ignored because nobody knows them, if there are any. They may be
-/// misspelt.
+/// A note about the unknown properties of a server, if there are any. They may be misspelt.
 pub(super) fn unknown_properties(properties: Option<&Value>) -> Option<String> {
     let is_known = |key: &str| FOLLOWED.contains(&key) || WITHOUT_PLACE.contains(&key);
     let keys = properties?.as_object()?.keys().map(String::as_str);
     named(keys.filter(|key| !is_known(key))).map(|names| format!("unknown properties: {names}"))
 }
 
-/// What of a pipe is not followed, if anything.
+/// A note about the properties of a pipe that are ignored, if there are any.
 pub(super) fn unfollowed(properties: &Object) -> Option<String> {
     let keys = properties.keys().map(String::as_str);
     let keys = keys.filter(|key| !["bandwidth", "name", "resources"].contains(key));
@@ -80,7 +79,7 @@ pub(super) fn unfollowed(properties: &Object) -> Option<String> {
     named(of_bandwidth.chain(keys)).map(|names| format!("not followed of the pipe: {names}"))
 }
 
-/// The first of these names, each cut to a length, and how many more there are.
+/// The first of these names, each cut to a maximum length, and the number of further ones.
 fn named<'k>(names: impl Iterator<Item = &'k str>) -> Option<String> {
     let mut names = names.map(|name| name.chars().take(CHARS_MAX).collect::<String>());
     let first: Vec<String> = names.by_ref().take(NAMED_MAX).collect();
@@ -92,7 +91,7 @@ fn named<'k>(names: impl Iterator<Item = &'k str>) -> Option<String> {
     }
 }
 
-/// Why resources of a type that is not placed are ignored.
+/// The reason why resources of a type are ignored.
 pub(super) fn why_ignored(kind: &str) -> &'static str {
     match kind {
         "OS::Cinder::Volume" => "volumes are not planned: there is no storage backend",

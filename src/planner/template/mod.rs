@@ -1,5 +1,5 @@
-//! Reads the resources of a request: servers and groups of servers. All other resources are accepted,
-//! and listed as [`Ignored`].
+//! Reads the resources of a request: servers and groups of servers. All other resources are accepted, and listed as
+//! [`Ignored`].
 
 mod demands;
 mod entries;
@@ -27,7 +27,7 @@ use self::server_groups::{GroupHint, ServerGroups};
 use super::json::Object;
 use super::rejection::Rejection;
 
-/// Resources in a request at the most.
+/// Maximum number of resources in a request.
 const RESOURCES_MAX: usize = 10_000;
 
 const SERVER: &str = "OS::Nova::Server";
@@ -48,21 +48,20 @@ pub(crate) struct Template {
     pub(crate) servers: Vec<ServerEntry>,
     /// In the order of the request.
     pub(crate) groups: Vec<GroupEntry>,
-    /// What the plan is made without.
+    /// Resources that the plan ignores.
     pub(crate) ignored: Vec<Ignored>,
-    /// The pipes of which servers have their bandwidth: ids and types.
+    /// The pipes with bandwidth that servers have: ids and types.
     pipes: Vec<(String, String)>,
-    /// The first fault of a server group, of a reference to one, or of the terms of a group. A request with
-    /// it is invalid. A stored plan may have it, because these were not read when it was made; they are
-    /// ignored then.
+    /// The first fault of a server group, of a reference to one, or of the terms of a group. It makes a request
+    /// invalid. A stored plan may have it, because these were not read when it was made; they are ignored then.
     fault: Option<String>,
 }
 
 impl Template {
-    /// The template of a request.
+    /// Checks the template of a request.
     ///
     /// # Errors
-    /// `Invalid`, with the resource that is wrong.
+    /// `Invalid`, with the faulty resource.
     pub(crate) fn of_request(self) -> Result<Self, Rejection> {
         match &self.fault {
             None => Ok(self),
@@ -70,7 +69,7 @@ impl Template {
         }
     }
 
-    /// The same as the template of a stack, by its id as it is compared. Schedulers that know no stack of an
+    /// Adapts the template to a stack, given by its canonical id. Schedulers that do not know the stack of an
     /// instance plan it alone, and name the stack and the server by the id of the instance.
     pub(crate) fn of_stack(mut self, stack: &str) -> Self {
         if self.is_instance(stack)
@@ -81,13 +80,13 @@ impl Template {
         self
     }
 
-    /// Whether it is of a single instance, by whose id its stack is named.
+    /// Returns whether it has a single instance, by whose id its stack is named.
     pub(crate) fn is_instance(&self, stack: &str) -> bool {
         let is_it = |server: &ServerEntry| server.key == stack && Uuid::try_parse(stack).is_ok();
         matches!(self.servers.as_slice(), [server] if is_it(server))
     }
 
-    /// The same without volumes, for plans that are made without storage.
+    /// Removes volumes, for plans without storage.
     pub(crate) fn without_volumes(mut self) -> Self {
         let volumes: Vec<String> =
             self.servers.extract_if(.., |entry| entry.is_volume).map(|entry| entry.id).collect();
@@ -100,12 +99,12 @@ impl Template {
         self
     }
 
-    /// The same without pipes, for plans that are made without bandwidth.
+    /// Removes pipes, for plans without bandwidth.
     pub(crate) fn without_pipes(mut self) -> Self {
         for entry in &mut self.servers {
             entry.kilobits = 0;
         }
-        // All of a pipe is ignored, whatever it has.
+        // A pipe is ignored entirely, whatever it contains.
         let pipes: HashSet<&str> = self.pipes.iter().map(|(id, _)| id.as_str()).collect();
         self.ignored.retain(|it| !pipes.contains(it.id.as_str()));
         for (id, kind) in std::mem::take(&mut self.pipes) {
@@ -114,12 +113,12 @@ impl Template {
         self
     }
 
-    /// Whether there is a pipe.
+    /// Returns whether there is a pipe.
     pub(crate) fn has_pipes(&self) -> bool {
         !self.pipes.is_empty()
     }
 
-    /// Gives the servers of pipes their bandwidth. Pipes that cannot be read are ignored.
+    /// Adds the bandwidth of pipes to their servers. Pipes that cannot be read are ignored.
     fn connect(&mut self, pipes: &[Entry<'_>], names: &Names) {
         for entry in pipes {
             let pipe = entry.properties().map_err(|why| why.to_string()).and_then(|it| {
@@ -155,30 +154,29 @@ impl Template {
         self.ignored.push(Ignored { id, kind, why });
     }
 
-    /// Ignores a resource that a request must not have.
+    /// Ignores a resource that makes a request invalid.
     fn ignore_fault(&mut self, id: &str, kind: &str, why: String) {
         self.fault.get_or_insert_with(|| format!("resource '{id}': {why}"));
         self.ignore(id, kind, why);
     }
 
-    /// The ids of all servers as they are compared, in ascending order.
+    /// The canonical ids of all servers, in ascending order.
     pub(crate) fn sorted_keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = self.servers.iter().map(|it| it.key.clone()).collect();
         keys.sort_unstable();
         keys
     }
 
-    /// The servers by their ids as they are compared.
+    /// The servers by their canonical ids.
     pub(crate) fn by_key(&self) -> HashMap<&str, &ServerEntry> {
         self.servers.iter().map(|server| (server.key.as_str(), server)).collect()
     }
 }
 
-/// Reads the resources of a stored plan, or of a request, which must be one
-/// [without faults](Template::of_request).
+/// Reads the resources of a stored plan, or of a request, which must be one [without faults](Template::of_request).
 ///
 /// # Errors
-/// `Invalid`, with the resource that is wrong.
+/// `Invalid`, with the faulty resource.
 pub(crate) fn read(resources: &Object) -> Result<Template, Rejection> {
     if resources.len() > RESOURCES_MAX {
         return Err(invalid(format!("more than {RESOURCES_MAX} resources")));
@@ -190,7 +188,7 @@ pub(crate) fn read(resources: &Object) -> Result<Template, Rejection> {
     reader.finish()
 }
 
-/// What has been read of a request.
+/// The parts of a request that have been read.
 #[derive(Default)]
 struct Reader<'r> {
     template: Template,
@@ -259,7 +257,7 @@ impl<'r> Reader<'r> {
         Ok(())
     }
 
-    /// The template, when all resources are known.
+    /// Builds the template, when all resources are known.
     fn finish(mut self) -> Result<Template, Rejection> {
         self.names.servers = self.template.servers.len();
         self.template.servers.append(&mut self.volumes);
@@ -281,7 +279,7 @@ impl<'r> Reader<'r> {
         Ok(self.template)
     }
 
-    /// Puts servers into the server groups that their scheduler hints name.
+    /// Adds servers to the server groups in their scheduler hints.
     fn follow_hints(&mut self) {
         let template = &mut self.template;
         for (server, id, hints) in &self.hints {

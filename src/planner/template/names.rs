@@ -1,4 +1,4 @@
-//! How resources of a request refer to each other.
+//! References between resources of a request.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) enum Target {
     Volume(usize),
     /// By its position among the groups.
     Group(usize),
-    /// Something that is not placed, such as a network.
+    /// A resource that is not placed, such as a network.
     Nothing,
 }
 
@@ -24,7 +24,7 @@ pub(super) enum Target {
 pub(super) struct Names {
     ids: HashMap<String, Target>,
     by_name: HashMap<String, Target>,
-    /// How many servers there are.
+    /// Number of servers.
     pub(super) servers: usize,
 }
 
@@ -48,7 +48,7 @@ impl Names {
         Ok(())
     }
 
-    /// The resource with an id, or else with a name.
+    /// The resource with an id, or with a name.
     pub(super) fn find(&self, reference: &str) -> Option<Target> {
         self.ids.get(&canonical(reference)).or_else(|| self.by_name.get(reference)).copied()
     }

@@ -1,5 +1,4 @@
-//! Reads pipes: bandwidth that servers have among each other. Each server of a pipe holds it on its host, in both
-//! directions.
+//! Reads pipes: bandwidth between servers. Each server of a pipe holds it on its host, in both directions.
 
 use serde_json::Value;
 
@@ -8,7 +7,7 @@ use super::properties::Properties;
 /// The resource types of pipes, in all versions of the API.
 pub(super) const PIPES: [&str; 3] = ["ATT::Valet::Pipe", "ATT::QoS::Pipe", "ATT::CloudQoS::Pipe"];
 
-/// The greatest bandwidth, in kilobits per second.
+/// Maximum bandwidth, in kilobits per second.
 const KILOBITS_MAX: u64 = i32::MAX as u64;
 
 /// A pipe.
@@ -23,7 +22,7 @@ pub(super) struct Pipe {
 /// Reads the properties of a pipe.
 ///
 /// # Errors
-/// Why the pipe is left out.
+/// The reason why the pipe is left out.
 pub(super) fn read(properties: &Properties<'_>) -> Result<Pipe, String> {
     let ends = properties.references().map_err(|why| why.to_string())?;
     let bandwidth = properties.properties.get("bandwidth");

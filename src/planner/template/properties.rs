@@ -1,4 +1,4 @@
-//! The properties of servers and groups, each read into what it means.
+//! Reads the properties of servers and groups.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::planner::json::{NAME_MAX, read_text};
 use crate::planner::rejection::Rejection;
 use crate::solver::groups::Terms;
 
-/// The greatest weight of a soft group.
+/// Maximum weight of a soft group.
 const WEIGHT_MAX: u32 = 1_000;
 
 /// The properties of a resource.
 pub(super) struct Properties<'r> {
     /// The id of the resource.
     pub(super) id: &'r str,
-    /// What they are.
+    /// The properties.
     pub(super) properties: Map<String, Value>,
 }
 
@@ -28,7 +28,7 @@ impl Properties<'_> {
         value.map(|value| text(self.id, key, value)).transpose()
     }
 
-    /// The text of the first key that there is.
+    /// The text of the first key that is present.
     fn first_text(&self, [first, second]: [&str; 2]) -> Result<Option<String>, Rejection> {
         self.text(first)?.map_or_else(|| self.text(second), |text| Ok(Some(text)))
     }
@@ -48,7 +48,7 @@ impl Properties<'_> {
                 return Err(wrong(self.id, "resources: not a dictionary of amounts by class"));
             }
         }
-        // Numbers are ids as people write them.
+        // People write ids as numbers.
         if let Some(Value::Number(id)) = self.properties.get("flavor") {
             return Ok(Sizing::Flavor(id.to_string()));
         }
@@ -69,7 +69,7 @@ impl Properties<'_> {
     /// The size of a volume: GiB of storage.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// The reason why it is unknown.
     pub(super) fn volume_sizing(&self) -> Result<Sizing, String> {
         let size = self.properties.get("size").filter(|size| !size.is_null());
         let number = size.and_then(|size| match size.as_str() {
@@ -81,7 +81,7 @@ impl Properties<'_> {
         Ok(Sizing::Resources([("DISK_GB".to_owned(), number)].into()))
     }
 
-    /// The trait of backends that have volumes of its type: `volume_type`, or formerly `metadata.tier`.
+    /// The trait of backends for volumes of its type: `volume_type`, or formerly `metadata.tier`.
     pub(super) fn volume_type(&self) -> Result<Option<String>, Rejection> {
         let tier = self.properties.get("metadata").and_then(|metadata| metadata.get("tier"));
         let tier = tier.filter(|tier| !tier.is_null());
@@ -101,14 +101,14 @@ impl Properties<'_> {
         let valet = self.properties.get("metadata").and_then(|metadata| metadata.get("valet"));
         let Some(list) = valet.and_then(|valet| valet.get("groups")) else { return Ok(Vec::new()) };
         let key = "metadata: valet: groups";
-        // Metadata of servers are texts, so lists come as one, too.
+        // Metadata of servers are texts, so lists may be texts, too.
         match list.as_str() {
             Some(text) => listed(text).map_err(|fault| wrong(self.id, format!("{key}: {fault}"))),
             None => texts(self.id, key, list),
         }
     }
 
-    /// The whole number at a key.
+    /// The integer at a key.
     fn number(&self, key: &str, most: u32) -> Result<Option<u32>, String> {
         let value = self.properties.get(key).filter(|value| !value.is_null());
         let number = |value: &Value| {
@@ -119,10 +119,10 @@ impl Properties<'_> {
         value.map(|value| number(value).ok_or_else(wrong)).transpose()
     }
 
-    /// What a group asks beside its kind.
+    /// The conditions of a group besides its kind.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first fault.
     pub(super) fn terms(&self, which: &GroupRef) -> Result<Terms, String> {
         let kind = match which {
             GroupRef::Here(kind, ..) => *kind,
@@ -159,7 +159,7 @@ impl Properties<'_> {
         term.map_or(Ok(Terms::default()), |term| Err(fault(term)))
     }
 
-    /// Which group it is, without its [terms](Self::terms).
+    /// The reference to the group, without its [terms](Self::terms).
     pub(super) fn which(&self) -> Result<GroupRef, Rejection> {
         if let Some(group) = self.text("group")? {
             return Ok(GroupRef::Stored(group));

@@ -3,17 +3,17 @@
 /// A set of conditions, by position.
 pub(super) type Mask = u128;
 
-/// The maximum number of sets that are looked at while partial sets are tried: some ten milliseconds.
+/// Maximum number of sets examined while partial sets are tried: some ten milliseconds.
 const LOOKS_MAX: usize = 10_000_000;
 
-/// The maximum number of different sets that are searched exactly.
+/// Maximum number of different sets that are searched exactly.
 const SETS_MAX: usize = 2_000;
 
-/// A set that has an element of each of these sets, and whether there is no smaller one. `None` if one of
-/// them is empty, or if there is none.
+/// Returns a set that has an element of each of these sets, and whether it is proven to be the smallest. `None` if
+/// one of the sets, or their list, is empty.
 ///
-/// It is searched for by size: the elements of the smallest set that is not hit yet are tried in turn. If
-/// that takes too long, elements are taken greedily, and those that are not needed are dropped again.
+/// The search goes by size, and tries the elements of the smallest set that is not hit yet. If that takes too long,
+/// elements are chosen greedily, and the superfluous ones are dropped.
 pub(super) fn smallest_hitting_set(sets: impl Iterator<Item = Mask>) -> Option<(Mask, bool)> {
     let sets = minimal(sets.collect());
     if sets.is_empty() || sets.contains(&0) {
@@ -37,7 +37,7 @@ pub(super) fn smallest_hitting_set(sets: impl Iterator<Item = Mask>) -> Option<(
 /// The search was not completed.
 struct OutOfLooks;
 
-/// A hitting set with at most so many elements more than those that are chosen.
+/// Returns a hitting set with at most `more` elements beyond `chosen`.
 fn hitting(
     sets: &[Mask],
     chosen: Mask,
@@ -60,7 +60,7 @@ fn hitting(
     Ok(None)
 }
 
-/// A hitting set of which no element can be left out.
+/// Returns a hitting set none of whose elements is superfluous.
 fn greedy(sets: &[Mask]) -> Mask {
     let mut chosen: Mask = 0;
     let mut open = sets.to_vec();

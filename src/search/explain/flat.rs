@@ -1,7 +1,7 @@
-//! Examines hosts of one provider with which nothing is shared, a block of slots at a time.
+//! Examines hosts of one provider outside of all sharing, a block of slots at a time.
 //!
-//! On such a host one provider has to supply everything, so a group can be met if each of its conditions
-//! is. Only hosts that meet all conditions are searched, for what concerns several groups at once.
+//! On such a host one provider has to supply everything, so a group can be met if each of its conditions is. Only
+//! hosts that meet all conditions are searched, for the conditions that concern several groups.
 
 use super::super::funnel::condition::asks_without_resources;
 use super::super::funnel::nearest::Shortfall;
@@ -18,17 +18,17 @@ use crate::world::set::{BLOCK, Set, Words};
 pub(super) struct FlatHosts<'w> {
     world: &'w World,
     sharing: Set,
-    /// The number of conditions that are no steps of combining others.
+    /// Number of conditions other than steps of combining.
     singles: usize,
-    /// Whether each group asks for resources, and asks for a tree only of what supplies something: a
-    /// group without resources may have its provider anywhere.
+    /// Whether each group requests resources, and restricts to a tree only a group with resources: a group without
+    /// resources may have its provider anywhere.
     has_resources: bool,
-    /// Whether a host fits that meets each condition.
+    /// Whether a host fits if it meets each condition.
     is_simple: bool,
 }
 
 impl<'w> FlatHosts<'w> {
-    /// Those of a world, to be examined for a request with so many conditions.
+    /// The hosts of a world, for a request with `singles` conditions.
     pub(super) fn new(world: &'w World, request: &Request, singles: usize) -> Self {
         let is_simple = request.groups.len() == 1
             && request.policy == Policy::None
@@ -84,7 +84,7 @@ impl<'w> FlatHosts<'w> {
         BLOCK as usize / 8 * (failing.len() + 1) + 2 * count_ones(once)
     }
 
-    /// For each condition the hosts that meet it.
+    /// For each condition, the hosts that meet it.
     fn met(&self, block: u32, hosts: Words, checks: &HostChecks<'_>) -> Vec<Words> {
         let mut met = vec![hosts; self.singles];
         for probe in &checks.probes {
@@ -100,7 +100,7 @@ impl<'w> FlatHosts<'w> {
         met
     }
 
-    /// Adds the hosts that meet each condition. Several groups at once may still be too much for them.
+    /// Adds the hosts that meet each condition. Several groups together may still exceed their capacity.
     fn search(
         &self,
         block: u32,
@@ -120,7 +120,7 @@ impl<'w> FlatHosts<'w> {
         }
     }
 
-    /// Those of the hosts, which fail one condition, that would fit without it.
+    /// The hosts, among those that fail one condition, that would fit without it.
     fn near(
         &self,
         block: u32,
@@ -138,7 +138,7 @@ impl<'w> FlatHosts<'w> {
         near
     }
 
-    /// Adds what the hosts have of the class that a condition asks for.
+    /// Adds the amounts of the requested class on these hosts.
     fn add_shortages(&self, block: u32, failing: Words, probe: &Probe, survey: &mut Survey) {
         let Some(amount) = probe.amount() else { return };
         let having = amount.column.having(block);
@@ -161,7 +161,7 @@ impl<'w> FlatHosts<'w> {
         }
     }
 
-    /// Names near misses, if they are among the nearest.
+    /// Adds near misses, if they are among the nearest.
     fn name(
         &self,
         block: u32,
@@ -174,7 +174,7 @@ impl<'w> FlatHosts<'w> {
         let most = amount.map_or(0, |amount| amount.column.most(block).max(0));
         let least = match amount {
             None => Some(Shortfall::OTHER),
-            // A host of the block that has enough says nothing of those that do not.
+            // A host of the block with enough provides no information about those without.
             Some(amount) if most >= amount.units => None,
             Some(amount) => Some(Shortfall::of(amount.units, most)),
         };
@@ -194,8 +194,8 @@ impl<'w> FlatHosts<'w> {
     }
 }
 
-/// Those of the hosts that have no inventory of the class that a condition asks for. What the group
-/// forbids was not asked of them, because it is asked of providers that have all of its classes.
+/// The hosts that have no inventory of the class of a condition. They were not checked for forbidden traits and
+/// aggregates, which apply to providers with all classes of the group.
 fn absent(block: u32, condition: usize, hosts: Words, checks: &HostChecks<'_>) -> Words {
     let forbids = checks.probes.iter().any(|probe| matches!(probe.test, Test::Outside(..)));
     let probe = checks.probes.iter().find(|probe| probe.condition == condition);
@@ -205,8 +205,8 @@ fn absent(block: u32, condition: usize, hosts: Words, checks: &HostChecks<'_>) -
     }
 }
 
-/// Counts the hosts that fail something by the conditions that they fail: each condition splits those that have
-/// failed the same so far.
+/// Counts the failing hosts by the conditions that they fail: each condition splits the hosts that have failed the
+/// same ones so far.
 fn add_masks(hosts: Words, failing: &[Words], survey: &mut Survey) {
     let mut groups: Vec<(Mask, Words)> = vec![(0, hosts)];
     let mut split = Vec::new();
@@ -227,7 +227,7 @@ fn add_masks(hosts: Words, failing: &[Words], survey: &mut Survey) {
     }
 }
 
-/// The words of a block with nothing but one slot.
+/// The words of a block with only one slot.
 fn only(block: u32, slot: u32) -> Words {
     super::super::part::range(block, slot, slot + 1)
 }

@@ -1,11 +1,11 @@
-//! Explains a request: how many providers and hosts each of its conditions leaves, the smallest set of
-//! conditions that contradict each other, and the hosts that lack one thing only.
+//! Explains a request: the providers and hosts that each of its conditions leaves, the smallest set of conditions
+//! that contradict each other, and near misses: hosts that fail only one condition.
 //!
-//! Hosts and conditions are those of the [`funnel`](super::funnel), and so are the counts. They are exact.
-//! [`flat`] examines hosts of one provider 64 at a time; all others are examined one by one.
+//! Hosts, conditions and counts are those of the [`funnel`](super::funnel), and exact. [`flat`] examines hosts of
+//! one provider 64 at a time; all others are examined one by one.
 //!
-//! *Example.* Of 40 hosts, 3 have `VCPU:8` free, and 5 others have a required trait. After the first
-//! condition 3 hosts are left, and after the second none; the two contradict each other.
+//! *Example.* Of 40 hosts, 3 have `VCPU:8` free, and 5 others have a required trait. The first condition leaves 3
+//! hosts, the second none; the two contradict each other.
 
 mod conflict;
 mod flat;
@@ -31,29 +31,29 @@ pub struct Explanation {
     pub providers: usize,
     /// The hosts that were examined.
     pub hosts: usize,
-    /// Whether these are all hosts. If not, the work was more than it may be, and counts are too small.
+    /// Whether all hosts were examined. If not, the limit on the work was reached, and counts are too small.
     pub is_complete: bool,
     /// The hosts that no condition rules out.
     pub fitting: usize,
-    /// The hosts for which this could not be decided within the work for one host.
+    /// The hosts for which the limit on the work for one host was reached.
     pub undecided: usize,
     /// The conditions, in the order of the request.
     pub conditions: Vec<Explained>,
-    /// The number of hosts that lack one thing only.
+    /// Number of near misses.
     pub near: usize,
     /// The first of them.
     pub near_misses: Vec<NearMiss>,
-    /// If no host fits: conditions that no host meets all of.
+    /// A set of conditions that no host meets entirely, if no host fits.
     pub conflict: Option<Conflict>,
 }
 
-/// A condition, and what it leaves.
+/// A condition with the providers and hosts that it leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explained {
     /// The condition, with the hosts that it rules out.
     pub counted: Counted<Condition>,
-    /// The providers that meet it and, in a suffixed group, the conditions of the group before it; `None`
-    /// for a step of combining conditions.
+    /// The providers that meet it and, in a suffixed group, the conditions of the group before it; `None` for a
+    /// step of combining conditions.
     pub providers: Option<usize>,
     /// The hosts that neither it nor any condition before it rules out.
     pub left: usize,
@@ -62,17 +62,17 @@ pub struct Explained {
 /// Conditions that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Their positions, ascending. Each host is ruled out by one of them at least.
+    /// Their positions, ascending. Each host fails at least one of them.
     pub conditions: Vec<usize>,
-    /// Whether no smaller set of conditions rules out all hosts. If not, none of these can be left out,
-    /// but a smaller set was not searched for to the end.
+    /// Whether no smaller set of conditions rules out all hosts. If not, none of these is superfluous, but the
+    /// search for a smaller set was cut short.
     pub is_smallest: bool,
 }
 
-/// Why a request is not explained.
+/// A reason why a request is not explained.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unexplained {
-    /// It names something that does not exist.
+    /// It names an unknown class or trait.
     #[error("{0:?}")]
     Unknown(Unknown),
     /// It has more than [`CONDITIONS_MAX`] conditions.
@@ -80,8 +80,8 @@ pub enum Unexplained {
     TooManyConditions(usize),
 }
 
-/// Explains a request. It names `near_misses_max` near misses at most. `is_enough` is told the work that was
-/// done since the last call, in numbers read; if it returns true, the rest of the hosts is left out.
+/// Explains a request, with at most `near_misses_max` near misses. `is_enough` receives the work since the last
+/// call, in numbers read; if it returns true, the remaining hosts are skipped.
 ///
 /// # Errors
 /// The request names something unknown, or has too many conditions.
@@ -126,10 +126,10 @@ pub fn explain(
     Ok(explanation(survey, world.len(), &providers, is_complete))
 }
 
-/// Whether all that a request names exists.
+/// Checks that all names in a request exist.
 ///
 /// # Errors
-/// The first names in the order of the request that do not.
+/// The first unknown names, in the order of the request.
 pub fn check_names(world: &World, request: &Request) -> Result<(), Unknown> {
     let classes = request.groups.iter().flat_map(|group| &group.resources);
     for (class, _) in classes {
@@ -150,7 +150,7 @@ pub fn check_names(world: &World, request: &Request) -> Result<(), Unknown> {
     if names.is_empty() { Ok(()) } else { Err(Unknown::RootTraits(names)) }
 }
 
-/// For each condition the providers that meet it and, in a suffixed group, those before it.
+/// For each condition, the providers that meet it and, in a suffixed group, those before it.
 fn providers(
     world: &World,
     checks: &HostChecks<'_>,
@@ -181,7 +181,7 @@ fn providers(
     counts
 }
 
-/// What was found out about the hosts, and for each condition the providers that meet it.
+/// Builds the explanation from the survey of hosts, and from the providers that meet each condition.
 fn explanation(
     survey: Survey,
     providers: usize,

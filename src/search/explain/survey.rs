@@ -1,4 +1,4 @@
-//! What is known of the hosts that were examined so far.
+//! Counts of the hosts examined so far.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use super::conflict::Mask;
 use crate::world::Provider;
 use crate::world::set::Words;
 
-/// The maximum number of conditions, steps of combining them included, that can be explained.
+/// Maximum number of conditions, including steps of combining, that can be explained.
 pub const CONDITIONS_MAX: usize = Mask::BITS as usize;
 
 /// The hosts that were examined so far.
 pub(super) struct Survey {
     pub(super) tally: Tally<Condition>,
-    /// How many hosts fail the same conditions, by these conditions.
+    /// Number of hosts by the set of conditions that they fail.
     pub(super) by_failing: HashMap<Mask, usize>,
 }
 
 impl Survey {
-    /// No hosts yet. It names so many near misses at the most.
+    /// Creates an empty survey that keeps at most `near_misses_max` near misses.
     pub(super) fn new(conditions: &[Condition], near_misses_max: usize) -> Self {
         let tally = Tally::new(conditions.to_vec(), near_misses_max);
         Self { tally, by_failing: HashMap::new() }
     }
 
-    /// Adds a host that was examined by itself.
+    /// Adds one examined host.
     pub(super) fn add(
         &mut self,
         root: &Provider<'_>,

@@ -1,64 +1,64 @@
-//! What is answered.
+//! The result of a count.
 
 use crate::model::ProviderId;
 
-/// How many more requests fit.
+/// The number of further requests that fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// Whether all hosts were examined. If not, the work was more than it may be, and only the lower
-    /// bounds are right.
+    /// Whether all hosts were examined. If not, the limit on the work was reached, and only the lower bounds are
+    /// right.
     pub is_complete: bool,
     /// In total.
     pub total: Bounds,
-    /// The hosts where at least one fits.
+    /// Number of hosts where at least one fits.
     pub fitting: usize,
-    /// The hosts where most fit, best first. Each number is that of the host alone: hosts that share
-    /// something may have more together than there is.
+    /// The hosts where most fit, best first. The number of each is for that host alone: hosts that share providers
+    /// may fit fewer together.
     pub hosts: Vec<HostFit>,
-    /// The number of groups.
+    /// Number of groups.
     pub group_count: usize,
     /// The groups in which most fit, best first.
     pub groups: Vec<GroupFit>,
 }
 
-/// A number between two others.
+/// Bounds of a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bounds {
-    /// So many fit: a way was found.
+    /// Lower bound, proven by a packing.
     pub at_least: u64,
-    /// No more fit.
+    /// Upper bound.
     pub at_most: u64,
 }
 
-/// What fits on a host.
+/// The number of requests that fit on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFit {
     /// The key of the root of its tree.
     pub root: ProviderId,
-    /// How often the request fits.
+    /// Number of requests that fit.
     pub fits: Bounds,
 }
 
-/// What fits on a group of hosts.
+/// The number of requests that fit on a group of hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFit {
-    /// The trait or aggregate; `None` for the hosts that have none.
+    /// The trait or aggregate; `None` for the hosts without one.
     pub group: Option<String>,
-    /// The hosts in it.
+    /// Number of hosts in the group.
     pub hosts: usize,
-    /// Those of them where at least one fits.
+    /// Number of hosts where at least one fits.
     pub fitting: usize,
-    /// How often the request fits.
+    /// Number of requests that fit.
     pub fits: Bounds,
 }
 
 impl Bounds {
-    /// A number that is known.
+    /// Bounds that are equal.
     pub fn exactly(number: u64) -> Self {
         Self { at_least: number, at_most: number }
     }
 
-    /// Whether the number is known.
+    /// Returns whether the bounds are equal.
     pub fn is_exact(self) -> bool {
         self.at_least == self.at_most
     }

@@ -1,4 +1,4 @@
-//! Goes through all trees, and counts how often the request fits on each by itself.
+//! Counts the requests that fit on each tree alone.
 
 use super::super::anchors::solo;
 use super::super::funnel::is_host;
@@ -16,21 +16,21 @@ use super::upper_bound;
 use crate::world::World;
 use crate::world::set::BLOCK;
 
-/// A tree with what fits on it.
+/// The count of a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostCount {
     /// The slot of the root of its tree.
     pub(super) root: u32,
-    /// How often the request fits on it alone.
+    /// Number of requests that fit on it alone.
     pub(super) fits: Bounds,
-    /// Its number among the trees that share, if it is one of them.
+    /// Its number among the trees that use sharing providers, if it is one of them.
     tree: Option<usize>,
-    /// Whether the tree has inventory of its own, which it does not share. If not, it is no host, but the request
-    /// may fit on what it shares.
+    /// Whether the tree has inventory of its own that it does not share. If not, it is no host, but the request may
+    /// fit on its sharing providers.
     pub(super) is_host: bool,
 }
 
-/// The count.
+/// The count in progress.
 pub(super) struct Count<'w> {
     world: &'w World,
     query: &'w Query,
@@ -39,20 +39,20 @@ pub(super) struct Count<'w> {
     hosts: Vec<HostCount>,
     /// The slot up to which trees were examined, by the slots of their roots.
     examined: u32,
-    /// Whether it is known of each examined host whether the request fits at all.
+    /// Whether it was decided for each examined host if the request fits.
     is_decided: bool,
     /// Whether a sharing provider can supply any part.
     are_shared: bool,
     offers: Offers,
     packer: Packer,
-    /// What the trees that share can draw on.
+    /// The stock of the trees that use sharing providers.
     shared: Stock,
-    /// What one other tree can draw on.
+    /// The stock of any one other tree.
     own: Stock,
 }
 
 impl<'w> Count<'w> {
-    /// Nothing counted yet.
+    /// Starts a count.
     pub(super) fn new(world: &'w World, query: &'w Query, excluded: &'w Excluded) -> Self {
         let there = |slot: &u32| !excluded.lost.contains(world.place(*slot).root);
         let may_share = |slot| query.parts.iter().any(|part| part.may_share(world, slot));
@@ -81,12 +81,12 @@ impl<'w> Count<'w> {
         self.examined
     }
 
-    /// Whether it is known of each examined host whether the request fits at all.
+    /// Returns whether it was decided for each examined host if the request fits.
     pub(super) fn is_decided(&self) -> bool {
         self.is_decided
     }
 
-    /// The trees that do not count at all.
+    /// Returns whether a tree is excluded entirely.
     pub(super) fn is_lost(&self, root: u32) -> bool {
         self.excluded.lost.contains(root)
     }
@@ -110,8 +110,8 @@ impl<'w> Count<'w> {
         self.examined == end
     }
 
-    /// Counts on the trees whose root is in a block. Returns the work that was not told yet, in numbers read;
-    /// `None` if it was enough before the end.
+    /// Counts on the trees whose root is in a block. Returns the work not yet reported, in numbers read; `None` if
+    /// the limit was reached before the end.
     fn block(
         &mut self,
         block: u32,
@@ -132,7 +132,7 @@ impl<'w> Count<'w> {
             let fitting = solo(query, block, apart, Look::Close);
             let hosts = &mut self.hosts;
             work += totals.count(block, fitting, |root, number| {
-                // None of these shares anything.
+                // None of these uses sharing providers.
                 let fits = Bounds::exactly(number);
                 hosts.push(HostCount { root, fits, tree: None, is_host: true });
             });
@@ -178,7 +178,7 @@ impl<'w> Count<'w> {
                 (found, of_search) = self.offers.has_candidate(world, query, root);
                 work += of_search;
             }
-            // Without what is lost, a tree that has a candidate may have none.
+            // Without the excluded providers, a tree that has a candidate may have none.
             at_least = u64::from(found == Some(true) && self.excluded.lost.is_empty());
             at_most = if found == Some(false) { 0 } else { at_most };
         }
@@ -191,9 +191,8 @@ impl<'w> Count<'w> {
         work
     }
 
-    /// How often the request fits on all hosts together, or on some of them, given by their positions.
-    /// Returns as well whether the work was not more than it may be; if it was, only the lower bound is
-    /// right.
+    /// Bounds for all hosts together, or for some, given by position. Also returns whether the work stayed within
+    /// its limit; if not, only the lower bound is right.
     pub(super) fn total(
         &mut self,
         of: Option<&[usize]>,

@@ -1,4 +1,4 @@
-//! Where a request would fit if nothing were allocated, and whether it fits on one host.
+//! Finds the trees where a request would fit if nothing were allocated, and checks whether it fits on one host.
 
 use super::super::query::Query;
 use super::count::Count;
@@ -9,13 +9,13 @@ use super::stock::Stock;
 use crate::world::World;
 use crate::world::set::Set;
 
-/// Where a request would fit.
+/// Trees where a request would fit.
 pub(in crate::search) struct Empty {
-    /// The slot of the root of a tree where it fits as it is.
+    /// The slot of the root of a tree where it fits now.
     pub(in crate::search) fitting: Option<u32>,
     /// The slots of the roots of all trees where it would fit if nothing were allocated.
     pub(in crate::search) roots: Vec<u32>,
-    /// Whether all trees were examined, and it is known of each whether the request fits as it is.
+    /// Whether all trees were examined, and decided as to whether the request fits now.
     pub(in crate::search) is_complete: bool,
 }
 
@@ -41,7 +41,7 @@ pub(in crate::search) fn count_empty(
     Empty { fitting, roots, is_complete: is_complete && is_decided }
 }
 
-/// The query in a world in which nothing is allocated.
+/// The query in a world without allocations.
 fn emptied(query: &Query) -> Query {
     let mut query = query.clone();
     let amounts = query.parts.iter_mut().flat_map(|part| &mut part.amounts);
@@ -51,8 +51,8 @@ fn emptied(query: &Query) -> Query {
     query
 }
 
-/// Whether the request fits on the tree with this root; `None` if this is not decided within the work for
-/// one tree.
+/// Returns whether the request fits on the tree with this root; `None` if the limit on the work for one tree was
+/// reached.
 pub(in crate::search) fn fits_on(world: &World, query: &Query, root: u32) -> Option<bool> {
     if query.hopeless || !query.anchor.admits(root) {
         return Some(false);

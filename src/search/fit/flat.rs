@@ -1,13 +1,13 @@
-//! Counts on hosts of one provider with which nothing is shared, a block of slots at a time.
+//! Counts on hosts of one provider outside of all sharing, a block of slots at a time.
 //!
-//! All parts of the request are supplied by the one provider, so what one request takes of each class is
-//! the sum of its parts, and the request fits as often as the scarcest class suffices for.
+//! The one provider supplies all parts of the request, so a request takes the sum of its parts of each class, and
+//! the scarcest class determines how many requests fit.
 
 use super::super::query::Query;
 use crate::world::column::Column;
 use crate::world::set::{BLOCK, Words};
 
-/// What one request takes of each class.
+/// The total amount of each class that one request takes.
 pub(super) struct Totals(Vec<(i64, Column)>);
 
 impl Totals {
@@ -21,7 +21,7 @@ impl Totals {
         Self(totals.collect())
     }
 
-    /// Counts on the hosts of a block, on each of which the request fits once. Returns the work, in
+    /// Counts on the hosts of a block, on each of which the request fits at least once. Returns the work, in
     /// numbers read.
     pub(super) fn count(&self, block: u32, fitting: Words, mut add: impl FnMut(u32, u64)) -> usize {
         if fitting == [0; 4] {

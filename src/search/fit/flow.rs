@@ -4,19 +4,19 @@
 
 use std::collections::VecDeque;
 
-/// Beyond this many connections, or rounds, a simpler bound does.
+/// Maximum number of connections, and of rounds; beyond it, a simpler bound is used.
 const CONNECTIONS_MAX: usize = 20_000;
 const ROUNDS_MAX: usize = 2000;
 
-/// A source: how much it has, and the sinks that can take it.
+/// A source: its amount, and the sinks that can take it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) amount: u64,
     pub(super) sinks: Vec<usize>,
 }
 
-/// The maximum flow, or a bound that is not smaller. `capacities` are those of the sinks. Returns the work
-/// as well, in numbers read.
+/// The maximum flow, or an upper bound of it. `capacities` are those of the sinks. Also returns the work, in
+/// numbers read.
 pub(super) fn max_flow(sources: &[Source], capacities: &[u64]) -> (u64, usize) {
     let sum = |numbers: &mut dyn Iterator<Item = u64>| numbers.fold(0, u64::saturating_add);
     let bound =
@@ -38,10 +38,10 @@ pub(super) fn max_flow(sources: &[Source], capacities: &[u64]) -> (u64, usize) {
 
 struct Network<'s> {
     sources: &'s [Source],
-    /// What each source and sink has left.
+    /// The remaining amount of each source.
     left: Vec<u64>,
     room: Vec<u64>,
-    /// What flows on each connection of each source.
+    /// The flow on each connection of each source.
     flows: Vec<Vec<u64>>,
     /// For each sink, its connections: source, and position among those of the source.
     into: Vec<Vec<(usize, usize)>>,
@@ -64,7 +64,7 @@ impl<'s> Network<'s> {
         }
     }
 
-    /// Sends more along the shortest way on which more can be sent. Returns how much; 0 if there is none.
+    /// Increases the flow along a shortest augmenting path. Returns the increase; 0 if there is no such path.
     fn augment(&mut self) -> u64 {
         // The connection by which each sink and each source was reached.
         let mut by_sink: Vec<Option<(usize, usize)>> = vec![None; self.room.len()];
@@ -92,7 +92,7 @@ impl<'s> Network<'s> {
         0
     }
 
-    /// Sends as much as possible along a way that ends in a sink.
+    /// Increases the flow as much as possible along the path that ends in a sink.
     fn send(
         &mut self,
         last: usize,

@@ -1,4 +1,4 @@
-//! What is free, but of no use for requests: the rest that is left on a host when no more of them fit.
+//! Free capacity that requests cannot use: the remainder on a host where no more of them fit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,83 +11,82 @@ use super::question::Question;
 use crate::model::{ClassId, ProviderId};
 use crate::world::{Provider, World};
 
-/// What is of no use for several requests.
+/// The capacity that is unusable for several requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragmentation {
     /// For each request.
     pub requests: Vec<RequestFragments>,
-    /// What is of no use for any of them.
+    /// The capacity that is unusable for all of them.
     pub for_all: CommonFragments,
 }
 
-/// What is of no use for any of several requests.
+/// The capacity that is unusable for each of several requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommonFragments {
-    /// Whether all hosts were examined for each of the requests. The others are left out.
+    /// Whether all hosts were examined for each of the requests. If not, unexamined hosts are left out.
     pub is_complete: bool,
-    /// By class that any request asks for: what is free on hosts, and of no use for any of the requests,
-    /// even if the host is filled with those that leave least of the class.
+    /// For each class of any request: the free capacity of hosts, and the part that is unusable for each of the
+    /// requests, even if the host is filled with the ones that leave least of the class.
     pub classes: Vec<Fragment>,
 }
 
-/// What is of no use for a request.
+/// The capacity that is unusable for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestFragments {
     /// Whether all hosts were examined.
     pub is_complete: bool,
-    /// How often the request fits.
+    /// Number of requests that fit.
     pub fits: Bounds,
-    /// How often it would fit if all that is free were at one provider.
+    /// Number of requests that would fit if all free capacity were at one provider.
     pub in_one_piece: u64,
-    /// By class that it asks for: what is free anywhere, and left when as many requests as were found to fit
-    /// are there.
+    /// By requested class: the free capacity, and the remainder after as many requests as were found to fit.
     pub classes: Vec<ClassFragment>,
-    /// The number of hosts with something of no use, of those that were examined.
+    /// Number of examined hosts with unusable capacity.
     pub host_count: usize,
-    /// Those where the greatest part of what is free in the cloud is of no use.
+    /// The hosts with the largest share of the cloud's free capacity that is unusable.
     pub hosts: Vec<HostFragments>,
 }
 
-/// What is of no use of a class that a request asks for.
+/// The unusable capacity of a requested class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassFragment {
-    /// What one request takes.
+    /// The amount of one request.
     pub requested: i64,
-    /// What is free, and what of it is of no use.
+    /// The free amount, and the unusable part of it.
     pub fragment: Fragment,
 }
 
-/// What is free of a class.
+/// Free capacity of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// The class.
     pub class: ClassId,
     /// The free amount.
     pub free: u64,
-    /// What of it is of no use.
+    /// The unusable part of it.
     pub unusable: u64,
 }
 
-/// What is of no use on a host.
+/// The unusable capacity of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostFragments {
     /// The key of the root of its tree.
     pub root: ProviderId,
-    /// How often the request fits.
+    /// Number of requests that fit.
     pub fits: Bounds,
     /// By class.
     pub classes: Vec<Fragment>,
-    /// The classes of its own of which too little is left for one more; empty if something else is in the way.
+    /// Classes of its own with too little left for another request; empty if the cause is another one.
     pub short_of: Vec<ClassId>,
 }
 
-/// What a request takes of each class.
+/// The total amount of each class that a request takes.
 type Totals = BTreeMap<ClassId, i64>;
 
-/// What is free in a tree, by class.
+/// The free capacity of a tree, by class.
 type Free = BTreeMap<ClassId, u64>;
 
-/// A request with what fits of it.
+/// A request with its count.
 struct Counted {
     totals: Totals,
     is_complete: bool,
@@ -98,9 +97,9 @@ struct Counted {
     by_host: Vec<(u32, Bounds)>,
 }
 
-/// Finds what is of no use for some requests, all with the same hosts left out as far as they are lost. For each
-/// request, `budget` gives a function that is told the work that was done since its last call, in numbers read;
-/// if it returns true, the rest of the hosts is left out for this request.
+/// Finds the unusable capacity for several requests, all with the same excluded hosts. For each request, `budget`
+/// creates a function that receives the work since its last call, in numbers read; if it returns true, the
+/// remaining hosts are skipped for this request.
 ///
 /// # Errors
 /// A request names something unknown.
@@ -138,7 +137,7 @@ pub fn fragmentation<F: FnMut(usize) -> bool>(
     })
 }
 
-/// What is of no use for any of the requests.
+/// The capacity that is unusable for each of the requests.
 fn common(all: &[Counted], hosts: &[(u32, Free)], classes: &BTreeSet<ClassId>) -> CommonFragments {
     let mut is_complete = true;
     let mut sums: BTreeMap<ClassId, (u64, u64)> =
@@ -177,7 +176,7 @@ fn counted(
     })
 }
 
-/// What is free of these classes in a tree.
+/// The free capacity of these classes in a tree.
 fn free(world: &World, root: &Provider<'_>, classes: &BTreeSet<ClassId>) -> Free {
     let mut free = Free::new();
     let slots = root.slot()..root.slot() + world.place(root.slot()).len;
@@ -192,18 +191,18 @@ fn free(world: &World, root: &Provider<'_>, classes: &BTreeSet<ClassId>) -> Free
 }
 
 impl Counted {
-    /// Whether it is known what fits on a host.
+    /// Returns whether a host was examined.
     fn has_examined(&self, root: u32) -> bool {
         root < self.examined
     }
 
-    /// What fits on a host that was examined.
+    /// The number of requests that fit on an examined host.
     fn on(&self, root: u32) -> Bounds {
         let at = self.by_host.binary_search_by_key(&root, |(root, _)| *root).ok();
         at.and_then(|at| self.by_host.get(at)).map_or(Bounds::exactly(0), |(_, fits)| *fits)
     }
 
-    /// What is of no use of a free amount on a host that was examined.
+    /// The unusable part of a free amount on an examined host.
     fn unusable(&self, root: u32, class: ClassId, free: u64) -> u64 {
         match self.totals.get(&class) {
             None => free,
@@ -248,7 +247,7 @@ impl Counted {
         }
     }
 
-    /// What part of all that is free in the cloud is of no use on a host, summed up over the classes.
+    /// The unusable capacity of a host as a share of the free capacity of the cloud, summed over the classes.
     #[expect(clippy::cast_precision_loss, reason = "hosts are only put into an order by it")]
     fn share(&self, root: u32, free: &Free, free_all: &Free) -> f64 {
         let mine = free.iter().filter(|(class, _)| self.totals.contains_key(class));

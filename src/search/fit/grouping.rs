@@ -11,7 +11,7 @@ use crate::model::TraitId;
 use crate::search::funnel::is_host;
 use crate::world::{Provider, World};
 
-/// A trait or an aggregate; none of them.
+/// A trait, an aggregate, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Trait(TraitId),
@@ -24,7 +24,7 @@ enum Key {
 struct Group {
     name: Option<String>,
     hosts: usize,
-    /// Positions of the trees in it where the request may fit, also of those that only share.
+    /// Positions of its trees where the request may fit, including those with sharing providers only.
     members: Vec<usize>,
 }
 
@@ -33,7 +33,7 @@ struct Group {
 pub(super) struct Groups(Vec<Group>);
 
 impl Groups {
-    /// The groups of all hosts that count.
+    /// The groups of all counted hosts.
     pub(super) fn of(world: &World, by: &GroupBy, count: &Count<'_>) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut numbers: HashMap<Key, usize> = HashMap::new();
@@ -66,13 +66,13 @@ impl Groups {
         Self(groups)
     }
 
-    /// How many there are.
+    /// Number of groups.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What fits on each group; at most this many, best first. Returns as well whether the work was not more
-    /// than it may be.
+    /// The count of each group; at most `most` groups, best first. Also returns whether the work stayed within its
+    /// limit.
     pub(super) fn counted(
         self,
         count: &mut Count<'_>,
@@ -100,7 +100,7 @@ impl Groups {
     }
 }
 
-/// The groups that a host is in.
+/// The groups of a host.
 fn keys(root: &Provider<'_>, by: &GroupBy, chosen: &HashMap<TraitId, bool>) -> Vec<Key> {
     let mut keys: Vec<Key> = match by {
         GroupBy::Aggregate => root.aggregates().iter().copied().map(Key::Aggregate).collect(),

@@ -1,31 +1,30 @@
-//! How many more requests fit: in total, by host, and by group of hosts.
+//! Counts the requests that fit: in total, by host, and by group of hosts.
 //!
 //! A request *fits n times* if n consumers can each get one of its allocation candidates, one after the
 //! other, and all of them together. Where one provider serves a host and nothing is shared, the number
-//! follows from what is free of each class, and is exact ([`flat`]). Elsewhere providers supply parts of a
-//! request in many ways, and to find the most is a packing problem. There the number has two bounds:
-//! [`packing`] claims candidates until none is left, so at least as many fit; [`upper_bound`] leaves
-//! conditions out until what remains can be counted, so at most as many do. If both are equal, the number
-//! is exact.
+//! follows from the free capacity of each class, and is exact ([`flat`]). Elsewhere providers supply parts
+//! of a request in many ways, and the maximum is a packing problem. There the number has two bounds:
+//! [`packing`] claims candidates until none is left, which gives a lower bound; [`upper_bound`] drops
+//! conditions until the remainder can be counted. If both are equal, the number is exact.
 //!
 //! *Example.* A host has two NUMA nodes with 6 VCPU free each. A request for two groups of 4 VCPU fits
-//! once: each node can supply one group. The sum of what is free, 12 VCPU, would do for one as well; with
-//! 7 VCPU free at each node it would not say so much.
+//! once: each node can supply one group. The sum, 12 VCPU, gives the same bound; with 7 VCPU free at each
+//! node it would not.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`offers`] | collects the options that a tree has for each part of a request |
-//! | [`stock`] | numbers what trees can draw on, with what is left of it |
+//! | [`offers`] | collects the options of a tree for each part of a request |
+//! | [`stock`] | numbers the pools of trees, with their remaining capacity |
 //! | [`flat`] | counts on hosts of one provider, a block of slots at a time |
 //! | [`packing`] | claims candidates of a tree until none is left |
-//! | [`upper_bound`] | bounds from above what trees can supply |
-//! | [`flow`] | the maximum flow from trees to what is shared with them |
-//! | [`total`] | bounds for several trees, which may share |
+//! | [`upper_bound`] | an upper bound for trees |
+//! | [`flow`] | the maximum flow from trees to their sharing providers |
+//! | [`total`] | bounds for several trees, with common sharing providers |
 //! | [`grouping`] | divides hosts by the traits or aggregates of their roots |
-//! | [`question`], [`answer`] | what is asked, and what is answered |
+//! | [`question`], [`answer`] | the parameters and the result |
 //! | [`count`] | goes through all trees |
-//! | [`fragments`] | finds what is free, but of no use |
-//! | [`emptied`] | finds where the request would fit if nothing were allocated |
+//! | [`fragments`] | finds free capacity that requests cannot use |
+//! | [`emptied`] | finds the trees where the request would fit if nothing were allocated |
 
 mod answer;
 mod count;
@@ -54,8 +53,8 @@ use super::engine;
 use super::request::Unknown;
 use crate::world::World;
 
-/// Counts how often a request fits. `is_enough` is told the work that was done since the last call, in
-/// numbers read; if it returns true, the rest of the hosts is left out.
+/// Counts the requests that fit. `is_enough` receives the work since the last call, in numbers read; if it returns
+/// true, the remaining hosts are skipped.
 ///
 /// # Errors
 /// The request names something unknown.

@@ -1,4 +1,4 @@
-//! The options that a tree has for each part of a request.
+//! The options of a tree for each part of a request.
 
 use super::super::capacity::Choice;
 use super::super::combine::{Sources, add_options};
@@ -10,7 +10,7 @@ use super::super::steps::Steps;
 use crate::world::World;
 use crate::world::set::Set;
 
-/// Collects options, and keeps what it needs from one tree to the next.
+/// Collects options; keeps its buffers from one tree to the next.
 #[derive(Debug)]
 pub(super) struct Offers {
     masks: Masks,
@@ -20,16 +20,16 @@ pub(super) struct Offers {
     ends: Vec<usize>,
 }
 
-/// What a tree offers.
+/// The options of a tree.
 pub(super) struct Offer<'o> {
-    /// The options, part by part. Each says which clauses of required traits it meets.
+    /// The options, part by part, each with the clauses of required traits that it meets.
     pub(super) choices: &'o [Choice],
     /// The end of each part.
     pub(super) ends: &'o [usize],
 }
 
 impl Offers {
-    /// Nothing collected yet.
+    /// Creates an empty collection.
     pub(super) fn new() -> Self {
         Self {
             masks: Masks::new(Look::Close),
@@ -40,13 +40,13 @@ impl Offers {
         }
     }
 
-    /// Finds what can supply each part in a block, of which trees are collected next.
+    /// Finds the providers in a block that can supply each part. Must precede the collection of its trees.
     pub(super) fn look_at(&mut self, query: &Query, block: u32) {
         self.masks.of(&query.parts, block);
     }
 
-    /// Whether a tree, with all that is shared with it, has a candidate, and the work; `None` if that is not
-    /// decided within the work for one tree.
+    /// Returns whether a tree, with its sharing providers, has a candidate, and the work; `None` if the limit on
+    /// the work for one tree was reached.
     pub(super) fn has_candidate(
         &mut self,
         world: &World,
@@ -59,7 +59,7 @@ impl Offers {
         (found, work_of(feasibility.take_work()))
     }
 
-    /// The options for each part in a tree, if each part has one, and the work.
+    /// Collects the options for each part in a tree, if each part has one; also returns the work.
     pub(super) fn collect(
         &mut self,
         world: &World,
@@ -97,7 +97,7 @@ impl Offers {
     }
 }
 
-/// Steps as work, in numbers read.
+/// Converts steps to work, in numbers read.
 fn work_of(steps: u64) -> usize {
     usize::try_from(steps).unwrap_or(usize::MAX)
 }

@@ -1,4 +1,4 @@
-//! Claims candidates of a tree until none is left: as many requests fit at least.
+//! Claims candidates of a tree until none is left: a lower bound of the requests that fit.
 
 #![expect(clippy::indexing_slicing, reason = "parts, options and pools are numbered densely")]
 
@@ -8,19 +8,19 @@ use super::super::query::Query;
 use super::stock::{Stock, Supply};
 use crate::world::World;
 
-/// The maximum work to find one candidate, in options tried.
+/// Maximum work to find one candidate, in options tried.
 const TRIES_MAX: usize = 4096;
-/// The maximum work for one tree in one order, in numbers read.
+/// Maximum work for one tree in one order, in numbers read.
 const TREE_WORK_MAX: usize = 3_200_000;
-/// The numbers read to try an option, apart from those of the options chosen for other parts.
+/// Numbers read to try an option, apart from those for the options chosen for other parts.
 const TRY_WORK: usize = 8;
 
-/// Which options are tried first.
+/// The order in which options are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Those with most left: what one request may not take at one provider stays usable.
+    /// Most remaining capacity first, so that a limit per consumer at one provider strands nothing.
     Spread,
-    /// Those with least left: large pieces stay whole.
+    /// Least remaining capacity first, so that large pieces stay in one piece.
     Fill,
 }
 
@@ -29,40 +29,39 @@ impl Order {
     pub(super) const ALL: [Self; 2] = [Self::Spread, Self::Fill];
 }
 
-/// Finds candidates. It keeps its memory from one tree to the next.
+/// Finds candidates. It keeps its buffers from one tree to the next.
 #[derive(Debug, Default)]
 pub(super) struct Packer {
-    /// For each part, in the order in which parts are decided: its number, and its options in the order in
-    /// which they are tried.
+    /// For each part, in the order of assignment: its number, and its options in the order in which they are tried.
     levels: Vec<(usize, Vec<usize>)>,
     /// For each level, the position of the next option.
     next: Vec<usize>,
     /// For each part, the option chosen.
     picks: Vec<usize>,
-    /// For each pool, what the candidate takes.
+    /// For each pool, the amount that the candidate takes.
     taken: Vec<i64>,
-    /// The numbers read since the work was last asked for.
+    /// The work since the last call of [`take_work`](Self::take_work), in numbers read.
     work: usize,
-    /// The work at which the tree is left.
+    /// The work at which the tree is abandoned.
     work_max: usize,
     /// The numbers read to try an option.
     try_work: usize,
-    /// Whether a search for a candidate was given up since a tree was begun.
+    /// Whether a search for a candidate in the current tree was abandoned.
     gave_up: bool,
 }
 
 impl Packer {
-    /// The work since it was last read, in numbers read.
+    /// Returns the work since the last call, in numbers read.
     pub(super) fn take_work(&mut self) -> usize {
         std::mem::take(&mut self.work)
     }
 
-    /// Whether there may be candidates that were not found in the last tree.
+    /// Returns whether the last tree may have candidates that were not found.
     pub(super) fn gave_up(&self) -> bool {
         self.gave_up
     }
 
-    /// Claims candidates of a tree until none is found. Returns how many.
+    /// Claims candidates of a tree until none is found. Returns their number.
     pub(super) fn pack(
         &mut self,
         stock: &mut Stock,
@@ -85,7 +84,7 @@ impl Packer {
                 break;
             }
             let most = self.copies(stock, tree);
-            // Where parts compete, other candidates may do better once some are claimed.
+            // Where parts compete, other candidates may be better once some are claimed.
             let copies = if is_simple { most } else { (most / 4).max(1) };
             self.claim(stock, tree, copies);
             number = number.saturating_add(copies.unsigned_abs());
@@ -182,7 +181,7 @@ impl Packer {
         picks.map(move |(part, option)| (part, &stock.part(tree, part)[*option]))
     }
 
-    /// Whether an option for a part goes together with those chosen so far.
+    /// Returns whether an option for a part is compatible with those chosen so far.
     fn may_take(
         &self,
         stock: &Stock,
@@ -219,8 +218,7 @@ impl Packer {
         self.keeps_subtrees(stock, (world, query), (tree, part), supply)
     }
 
-    /// Whether of the options chosen for each `same_subtree` set, once all are, the first is an ancestor of
-    /// all others.
+    /// Returns whether the first option chosen for each complete `same_subtree` set is an ancestor of all others.
     fn keeps_subtrees(
         &self,
         stock: &Stock,
@@ -244,7 +242,7 @@ impl Packer {
         })
     }
 
-    /// Whether the options chosen have the required traits of the unsuffixed group together.
+    /// Returns whether the chosen options together have the required traits of the unsuffixed group.
     fn is_whole(&self, stock: &Stock, (_, query): (&World, &Query), tree: usize) -> bool {
         let spread = || self.picked(stock, tree).filter(|(part, _)| query.parts[*part].spread);
         let met = spread().fold(0, |met, (_, supply)| met | supply.meets);
@@ -254,7 +252,7 @@ impl Packer {
         })
     }
 
-    /// How many copies of the candidate fit.
+    /// Number of copies of the candidate that fit.
     fn copies(&self, stock: &Stock, tree: usize) -> i64 {
         let draws = self.picked(stock, tree).flat_map(|(_, supply)| stock.draws(supply));
         let copies = draws.map(|draw| stock.pool(draw.pool).left / self.taken[draw.pool].max(1));
@@ -274,7 +272,7 @@ impl Packer {
     }
 }
 
-/// The numbers read to try an option: what it draws, and the options that it must go together with.
+/// Numbers read to try an option: its draws, and the options that it must be compatible with.
 fn try_work(query: &Query) -> usize {
     let of_sets = query.subtrees.iter().flatten().map(|group| query.groups[*group].parts.len());
     let beside = if query.isolate || !query.nested { query.parts.len() } else { 0 };

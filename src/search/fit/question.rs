@@ -1,4 +1,4 @@
-//! What is asked.
+//! The parameters of a count.
 
 use uuid::Uuid;
 
@@ -7,64 +7,64 @@ use crate::model::ProviderId;
 use crate::world::World;
 use crate::world::set::Set;
 
-/// What is asked.
+/// The parameters of a count.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
     /// The request.
     pub request: &'q Request,
-    /// The hosts that do not count.
+    /// The excluded hosts.
     pub excluded: &'q Excluded,
-    /// The maximum number of hosts to name, and of groups.
+    /// Maximum number of hosts, and of groups, in the result.
     pub names_max: usize,
-    /// How hosts are grouped, if they are.
+    /// The grouping of hosts, if requested.
     pub by: Option<&'q GroupBy>,
 }
 
-/// Trees that do not count, by the slots of their roots.
+/// Excluded trees, by the slots of their roots.
 #[derive(Clone, Debug, Default)]
 pub struct Excluded {
-    /// Nothing that these have can be drawn on, nor anything that is shared with them through them.
+    /// Trees whose providers are excluded, with all sharing that depends on them.
     pub(super) lost: Set,
-    /// These are no hosts for the request. What they share counts.
+    /// Trees that are no hosts for the request. Their sharing providers count.
     pub(super) closed: Set,
 }
 
-/// How hosts are grouped.
+/// The property by which hosts are grouped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupBy {
-    /// By the traits of their roots that begin with this.
+    /// Traits of their roots with this prefix.
     TraitPrefix(String),
-    /// By the aggregates of their roots.
+    /// Aggregates of their roots.
     Aggregate,
 }
 
 impl Excluded {
-    /// Leaves out all that a tree has.
+    /// Excludes all providers of a tree.
     pub fn lose(&mut self, world: &World, root: ProviderId) {
         if let Some(root) = world.provider_by_id(root) {
             self.lost.insert(root.root().slot());
         }
     }
 
-    /// Leaves out a tree as a host.
+    /// Excludes a tree as a host.
     pub fn close(&mut self, world: &World, root: ProviderId) {
         if let Some(root) = world.provider_by_id(root) {
             self.closed.insert(root.root().slot());
         }
     }
 
-    /// Leaves out all that the trees have whose root carries a trait. Returns how many there are.
+    /// Excludes all providers of the trees whose root has a trait. Returns the number of trees.
     pub fn lose_carriers(&mut self, world: &World, name: &str) -> Option<usize> {
         let carriers = world.carriers(world.trait_id(name)?);
         Some(self.lose_roots(world, &carriers))
     }
 
-    /// Leaves out all that the trees have whose root is in an aggregate. Returns how many there are.
+    /// Excludes all providers of the trees whose root is in an aggregate. Returns the number of trees.
     pub fn lose_members(&mut self, world: &World, aggregate: Uuid) -> usize {
         self.lose_roots(world, &world.members(aggregate))
     }
 
-    /// The roots of the trees of which nothing counts, in the world in which they were left out.
+    /// The roots of the trees excluded entirely, in the world in which they were excluded.
     pub fn lost_roots(&self, world: &World) -> Vec<ProviderId> {
         self.lost.iter().map(|slot| world.occupied(slot).id()).collect()
     }

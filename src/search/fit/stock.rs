@@ -1,4 +1,4 @@
-//! What trees can draw on: a *pool* is what is free of one class at one provider.
+//! The capacity available to trees: a *pool* is the free capacity of one class at one provider.
 
 #![expect(
     clippy::indexing_slicing,
@@ -16,15 +16,15 @@ use crate::world::World;
 /// A pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
-    /// What is free before anything is claimed.
+    /// The free amount before any claim.
     pub(super) free: i64,
-    /// What is left of it.
+    /// The remaining amount.
     pub(super) left: i64,
-    /// The most that one consumer may take.
+    /// The maximum amount for one consumer.
     pub(super) max_unit: i64,
 }
 
-/// What an option takes of a pool.
+/// The amount that an option takes of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draw {
     pub(super) pool: usize,
@@ -55,12 +55,12 @@ pub(super) struct Stock {
     draws: Vec<Draw>,
     /// For each tree, its options part by part.
     trees: Vec<Vec<Range<usize>>>,
-    /// How many options of trees are at each sharing provider.
+    /// Number of options of trees at each sharing provider.
     users: HashMap<u32, usize>,
 }
 
 impl Stock {
-    /// Forgets all trees.
+    /// Removes all trees.
     pub(super) fn clear(&mut self) {
         self.pools.clear();
         self.numbers.clear();
@@ -118,7 +118,7 @@ impl Stock {
         &self.supplies[self.trees[tree][part].clone()]
     }
 
-    /// What an option takes.
+    /// The draws of an option.
     pub(super) fn draws(&self, supply: &Supply) -> &[Draw] {
         &self.draws[supply.draws.clone()]
     }
@@ -133,19 +133,19 @@ impl Stock {
         self.pools.len()
     }
 
-    /// How many options of trees are at the provider of an option.
+    /// Number of options of trees at the provider of an option.
     pub(super) fn users(&self, supply: &Supply) -> usize {
         self.users.get(&supply.slot).copied().unwrap_or(0)
     }
 
-    /// For how many requests what is free suffices; `None` if an option takes nothing.
+    /// Number of requests for which the free capacity suffices; `None` if an option takes nothing.
     pub(super) fn times(&self, supply: &Supply) -> Option<u64> {
         let times =
             |draw: &Draw| self.pools[draw.pool].free.unsigned_abs() / draw.units.unsigned_abs();
         self.draws(supply).iter().map(times).min()
     }
 
-    /// The same of what is left.
+    /// The same for the remaining capacity.
     pub(super) fn times_left(&self, supply: &Supply) -> Option<u64> {
         let times = |draw: &Draw| {
             self.pools[draw.pool].left.max(0).unsigned_abs() / draw.units.unsigned_abs()
@@ -158,7 +158,7 @@ impl Stock {
         self.pools[pool].left -= units;
     }
 
-    /// Gives back all that was taken from the pools of a tree.
+    /// Returns everything taken from the pools of a tree.
     pub(super) fn refill(&mut self, tree: usize) {
         for part in &self.trees[tree] {
             for supply in &self.supplies[part.clone()] {

@@ -1,8 +1,8 @@
-//! Bounds for trees that share: what one of them draws is not there for the others.
+//! Bounds for trees that compete for the same sharing providers.
 //!
-//! Trees that are connected by what they share are looked at together. The lower bound claims candidates of
-//! one tree after the other. The upper bound is, for each part, the maximum flow from trees, each of which
-//! supplies no more than by itself, to the pools of the part.
+//! Trees that are connected by sharing providers are counted together. The lower bound claims candidates of one
+//! tree after the other. The upper bound is, for each part, the maximum flow from trees, each limited by its own
+//! bound, to the pools of the part.
 
 #![expect(clippy::indexing_slicing, reason = "trees and pools are numbered densely")]
 
@@ -16,17 +16,17 @@ use super::stock::{Stock, Supply};
 use super::upper_bound::of_classes;
 use crate::world::World;
 
-/// A tree that shares.
+/// A tree that uses sharing providers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sharer {
     /// Its number.
     pub(super) tree: usize,
-    /// How often the request fits on it alone.
+    /// Number of requests that fit on it alone.
     pub(super) alone: Bounds,
 }
 
-/// How often the request fits on these trees together. Returns as well whether the work was not more than
-/// it may be; if it was, only the lower bound is right.
+/// Bounds for these trees together. Also returns whether the work stayed within its limit; if not, only the lower
+/// bound is right.
 pub(super) fn shared_bounds(
     stock: &mut Stock,
     packer: &mut Packer,
@@ -41,7 +41,7 @@ pub(super) fn shared_bounds(
             continue;
         }
         let (at_most, mut is_stopped) = upper_bound(stock, context.1, &sharers, is_enough);
-        // Those that can use least of what is shared come first.
+        // Trees with the fewest sharing providers come first.
         sharers.sort_by_key(|it| (shared(stock, it.tree).count(), it.tree));
         let mut at_least = 0;
         for order in Order::ALL {
@@ -74,7 +74,7 @@ fn shared(stock: &Stock, tree: usize) -> impl Iterator<Item = &Supply> {
     stock.parts(tree).flatten().filter(|supply| supply.is_shared)
 }
 
-/// The trees, together with those that they share with.
+/// The trees, in groups connected by sharing providers.
 fn connected(stock: &Stock, sharers: Vec<Sharer>) -> Vec<Vec<Sharer>> {
     let mut leaders: Vec<usize> = (0..sharers.len()).collect();
     let mut first: HashMap<u32, usize> = HashMap::new();
@@ -100,7 +100,8 @@ fn leader(leaders: &mut [usize], mut position: usize) -> usize {
     position
 }
 
-/// No more fit on connected trees. Returns as well whether the work was enough before all parts were looked at.
+/// The upper bound for connected trees. Also returns whether the limit on the work was reached before all parts
+/// were examined.
 fn upper_bound(
     stock: &Stock,
     query: &Query,

@@ -1,9 +1,9 @@
-//! How many requests fit at most: conditions are left out until what remains can be counted.
+//! An upper bound of the number of requests that fit: it drops conditions until the remainder can be counted.
 //!
-//! - Each request takes one option for each part, so the options of one part bound the number.
-//! - Parts that take the same class draw on the same pools, so these together bound the number.
-//! - Parts that must be at different providers use each provider at most once.
-//! - Each clause of required traits needs an option that meets it.
+//! * Each request takes one option for each part, so the options of one part bound the number.
+//! * Parts that take the same class draw on the same pools, so these together bound the number.
+//! * Parts that must be at different providers use each provider at most once.
+//! * Each clause of required traits needs an option that meets it.
 
 #![expect(clippy::indexing_slicing, reason = "parts are numbered densely")]
 
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use super::super::query::Query;
 use super::stock::{Stock, Supply};
 
-/// The bound of one tree by itself.
+/// The bound of one tree alone.
 pub(super) fn of_tree(stock: &Stock, query: &Query, tree: usize) -> u64 {
     let takers = (0..query.parts.len()).filter(|part| !query.parts[*part].amounts.is_empty());
     let parts = takers.map(|part| {
@@ -23,7 +23,7 @@ pub(super) fn of_tree(stock: &Stock, query: &Query, tree: usize) -> u64 {
     by_part.min(of_classes(stock, query, &[tree])).min(of_clauses(stock, query, tree))
 }
 
-/// The bound by what several parts take of the same classes, for trees together.
+/// The bound by the classes that several parts take, for trees together.
 pub(super) fn of_classes(stock: &Stock, query: &Query, trees: &[usize]) -> u64 {
     let mut least = u64::MAX;
     for class in 0..query.contended.len() {
@@ -35,7 +35,7 @@ pub(super) fn of_classes(stock: &Stock, query: &Query, trees: &[usize]) -> u64 {
     least
 }
 
-/// The free amounts in the pools of a contended class that parts draw on, and what each part takes of it.
+/// The free amounts in the pools of a contended class that parts draw on, and the amount that each part takes.
 fn free(
     stock: &Stock,
     query: &Query,
@@ -69,12 +69,12 @@ fn of_class(
     let (free, units) = free(stock, query, trees, class, counts);
     let piece = units.iter().copied().fold(0, greatest_divisor).max(1);
     let total: u128 = units.iter().map(|units| u128::from(*units)).sum();
-    // If all take the same amount, this counts the times that it fits.
+    // If all take the same amount, this is the number of times that it fits.
     let usable: u128 = free.iter().map(|free| u128::from(free - free % piece)).sum();
     usable.checked_div(total).map_or(u64::MAX, whole)
 }
 
-/// The greatest number of requests each of which uses a provider at most once.
+/// Maximum number of requests each of which uses a provider at most once.
 fn of_apart(stock: &Stock, query: &Query, trees: &[usize], class: usize) -> u64 {
     let (free, units) = free(stock, query, trees, class, |part| !query.parts[part].spread);
     let Some(least) = units.iter().min().filter(|_| units.len() > 1) else { return u64::MAX };

@@ -1,7 +1,7 @@
-//! Checks one host after the other: which conditions of a request rule it out.
+//! Checks hosts one after the other: finds the conditions of a request that rule each out.
 //!
-//! A host meets a [probe](Probe) if one of its providers does, or one that shares with its tree; what is
-//! shared is looked at once for all trees that share with the same providers.
+//! A host meets a [probe](Probe) if one of its providers does, or a sharing provider of its tree; sharing providers
+//! are examined once for all trees that use the same ones.
 
 use std::collections::HashMap;
 
@@ -13,26 +13,26 @@ use super::tree_search::TreeSearch;
 use crate::world::sharing::SignatureId;
 use crate::world::{Provider, World};
 
-/// The maximum number of searches without one condition that are kept.
+/// Maximum number of cached searches without one condition.
 const WITHOUT_MAX: usize = 128;
-/// The work after which no further conditions of a host are left out, in numbers read: about 20 ms.
+/// The work after which no further conditions of a host are dropped, in numbers read: about 20 ms.
 const WORK_MAX: u64 = 4_000_000;
-/// The maximum number of results for what is shared that are kept, in probes.
+/// Maximum number of cached results for sharing providers, in probes.
 const SHARED_MAX: usize = 1 << 16;
 
-/// The conditions of a request, to be checked of one host after the other.
+/// The conditions of a request, to be checked for one host after the other.
 #[derive(Debug)]
 pub struct HostChecks<'w> {
     world: &'w World,
     request: Request,
     conditions: Vec<Condition>,
-    /// What is left of the group of each condition without it.
+    /// The remainder of each condition's group without the condition.
     rests: Vec<Rest>,
     pub(in crate::search) probes: Vec<Probe>,
     pub(in crate::search) roots: Vec<RootTest>,
-    /// What sharing providers can do, by the signature of the trees that use them.
+    /// The results for sharing providers, by the signature of the trees that use them.
     shared: HashMap<SignatureId, Vec<Seen>>,
-    /// The steps of combining conditions, in order: each group by itself, and all together.
+    /// The steps of combining conditions, in order: each group alone, and all together.
     steps: Vec<Step>,
     without: HashMap<usize, TreeSearch>,
     work: usize,
@@ -42,13 +42,13 @@ pub struct HostChecks<'w> {
 #[derive(Debug)]
 struct Step {
     condition: usize,
-    /// The suffix of the group, if it is about one.
+    /// The suffix of the group, if the step is for one.
     group: Option<String>,
     search: TreeSearch,
 }
 
 impl<'w> HostChecks<'w> {
-    /// The checks for a request. Names that do not exist stand for something that no host has.
+    /// Creates the checks for a request. Unknown names match no host.
     pub fn new(world: &'w World, request: &Request) -> Self {
         let mut conditions = Condition::of(request);
         let Probes { probes, roots } = Probes::of(world, request, &conditions);
@@ -80,7 +80,7 @@ impl<'w> HostChecks<'w> {
         &self.conditions
     }
 
-    /// The work that was done since this was last asked, in numbers read.
+    /// Returns the work since the last call, in numbers read.
     pub fn take_work(&mut self) -> usize {
         let searches = self.steps.iter_mut().map(|step| &mut step.search);
         let searches = searches.chain(self.without.values_mut());
@@ -89,7 +89,7 @@ impl<'w> HostChecks<'w> {
         std::mem::take(&mut self.work).saturating_add(work)
     }
 
-    /// The conditions that rule out the host with this root.
+    /// Finds the conditions that rule out the host with this root.
     pub fn failing(&mut self, root: &Provider<'_>) -> Failing {
         let slot = root.slot();
         let mut seen = self.shared_with(slot);
@@ -111,8 +111,8 @@ impl<'w> HostChecks<'w> {
         self.combine(slot, failed)
     }
 
-    /// Goes through the steps of combining conditions. Those of all groups together matter only if
-    /// nothing else rules out the host.
+    /// Goes through the steps of combining conditions. The steps for all groups together run only if nothing else
+    /// rules out the host.
     pub(in crate::search) fn combine(&mut self, root: u32, mut failed: Vec<Failed>) -> Failing {
         let Self { conditions, steps, world, .. } = self;
         let mut is_decided = true;
@@ -135,8 +135,8 @@ impl<'w> HostChecks<'w> {
         Failing { conditions: failed, is_decided }
     }
 
-    /// The conditions, by position, each of which the host, which fails these ones, is known to fit
-    /// without: what it fails, or a part of all that it fails.
+    /// The conditions, by position, each of which the failing host is known to fit without: a failed condition, or
+    /// a part of all failed ones.
     pub fn dispensable(&mut self, root: &Provider<'_>, failing: &Failing) -> Vec<usize> {
         if !failing.is_decided {
             return Vec::new();
@@ -155,7 +155,7 @@ impl<'w> HostChecks<'w> {
                 break;
             }
         }
-        // To give up an amount is the last resort.
+        // Giving up an amount is the last resort.
         let is_amount =
             |at: &usize| matches!(self.conditions.get(*at), Some(Condition::Class { .. }));
         found.sort_by_key(is_amount);
@@ -176,12 +176,12 @@ impl<'w> HostChecks<'w> {
         concerned.map(|(at, _)| at).collect()
     }
 
-    /// Whether the host would fit without one of the conditions; `None` if this was not decided
-    /// within the work for one host.
+    /// Returns whether the host would fit without one of the conditions; `None` if the limit on the work for one
+    /// host was reached.
     pub fn fits_without(&mut self, root: &Provider<'_>, condition: usize) -> Option<bool> {
         let dropped = self.conditions.get(condition)?.clone();
         if matches!(dropped, Condition::Group(_) | Condition::Merge) {
-            // It stands for several conditions.
+            // It combines several conditions.
             return Some(false);
         }
         if !self.without.contains_key(&condition) {
@@ -196,7 +196,7 @@ impl<'w> HostChecks<'w> {
         self.without.get_mut(&condition)?.has_candidate(self.world, root.slot())
     }
 
-    /// What the providers can do that share with a tree.
+    /// The results for the sharing providers of a tree.
     fn shared_with(&mut self, root: u32) -> Vec<Seen> {
         let fresh = || self.probes.iter().map(Probe::unseen).collect();
         let Some(id) = self.world.signature_of(root) else { return fresh() };
@@ -220,7 +220,7 @@ impl<'w> HostChecks<'w> {
     }
 }
 
-/// The steps of combining the conditions of a request, each with the request as far as that.
+/// The steps of combining the conditions of a request, each with the request up to that step.
 fn combined(request: &Request) -> Vec<(Condition, Request)> {
     let alone = |group: &Group| {
         let groups = vec![group.clone()];
@@ -254,7 +254,7 @@ fn combined(request: &Request) -> Vec<(Condition, Request)> {
 }
 
 impl Failed {
-    /// A condition that asks for no amount.
+    /// Creates a failed condition without an amount.
     pub fn other(condition: usize) -> Self {
         Self { condition, lack: Lack::Other }
     }

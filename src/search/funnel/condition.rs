@@ -57,9 +57,9 @@ pub enum Condition {
     RootRequired(String),
     /// A trait that the root does not have (`root_required=!...`).
     RootForbidden(String),
-    /// All conditions of a group at once, though each could be met by itself.
+    /// All conditions of a group together, though each could be met alone.
     Group(String),
-    /// All groups at once, with capacity for all amounts together.
+    /// All groups together, with capacity for all amounts.
     Merge,
     /// The same with `group_policy=isolate`.
     Isolate,
@@ -70,7 +70,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// The suffix of the group that it is a condition of; `None` if it concerns the whole request.
+    /// The suffix of its group; `None` if it concerns the whole request.
     pub fn group(&self) -> Option<&str> {
         match self {
             Self::Class { group, .. }
@@ -89,7 +89,7 @@ impl Condition {
         }
     }
 
-    /// Whether it stands for several conditions at once, each of which could be met.
+    /// Returns whether it combines several conditions, each of which could be met.
     pub fn is_combined(&self) -> bool {
         match self {
             Self::Group(_) | Self::Merge | Self::Isolate | Self::SameSubtree | Self::OnePerTree => {
@@ -106,19 +106,19 @@ impl Condition {
         }
     }
 
-    /// Whether another condition may be met without this one, which leaves so much of its group.
+    /// Returns whether another condition may be met without this one, whose removal leaves `rest` of its group.
     pub(super) fn is_part_of(&self, other: &Self, rest: Rest) -> bool {
         match (self, other) {
-            // Nobody means to give up a whole group.
+            // Giving up a whole group is not an option.
             _ if rest == Rest::Nothing => false,
-            // Roots are not combined with anything.
+            // Conditions on roots are not combined with others.
             (Self::Group(_) | Self::Merge | Self::RootRequired(_) | Self::RootForbidden(_), _)
             | (Self::Isolate | Self::SameSubtree | Self::OnePerTree, Self::Merge) => false,
             (_, Self::Group(group)) => self.group() == Some(group),
-            // What is forbidden is asked of the providers that have all classes of the group.
+            // Forbidden traits and aggregates apply to the providers with all classes of the group.
             (Self::Class { group: own, .. }, Self::Forbidden { group, .. })
             | (Self::Class { group: own, .. }, Self::NotMemberOf { group, .. }) => own == group,
-            // The tree is asked of the providers that supply something.
+            // The tree restricts only providers that supply something.
             (Self::Class { group: own, .. }, Self::InTree { group, .. }) => {
                 own == group && rest == Rest::NoResources
             }
@@ -126,8 +126,8 @@ impl Condition {
         }
     }
 
-    /// The conditions of a request, each of which can rule out hosts by itself: first those of the
-    /// groups, in their order, and then those on roots.
+    /// The conditions of a request, each of which can rule out hosts: those of the groups, in their order, and then
+    /// those on roots.
     pub fn of(request: &Request) -> Vec<Self> {
         let roots = request.root_required.iter().cloned().map(Self::RootRequired);
         let not_roots = request.root_forbidden.iter().cloned().map(Self::RootForbidden);
@@ -156,7 +156,7 @@ impl Condition {
     }
 }
 
-/// A request without one of its conditions. A group of which nothing is left is left out.
+/// Returns a request without one of its conditions. A group that becomes empty is dropped.
 pub fn without(request: &Request, condition: &Condition) -> Request {
     let mut rest = request.clone();
     match condition {
@@ -182,10 +182,10 @@ pub fn without(request: &Request, condition: &Condition) -> Request {
     rest
 }
 
-/// What is left of the group of a condition without it.
+/// The remainder of a condition's group without the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::search) enum Rest {
-    /// Nothing: the group is left out.
+    /// Nothing: the group is dropped.
     Nothing,
     /// A group without resources.
     NoResources,
@@ -194,7 +194,7 @@ pub(in crate::search) enum Rest {
 }
 
 impl Rest {
-    /// What is left without one condition of a request.
+    /// Computes the remainder without one condition of a request.
     pub(in crate::search) fn of(request: &Request, condition: &Condition) -> Self {
         let own = |it: &&Group| Some(it.suffix.as_str()) == condition.group();
         let Some(group) = request.groups.iter().find(own) else { return Self::Resources };
@@ -208,13 +208,12 @@ impl Rest {
     }
 }
 
-/// Whether a group can have a provider: it has resources, or it is a suffixed group that requires
-/// something of one.
+/// Returns whether a group needs a provider: it has resources, or it is a suffixed group with a positive condition.
 fn asks_for_something(group: &Group) -> bool {
     !group.resources.is_empty() || asks_without_resources(group)
 }
 
-/// Whether a group can have a provider even without resources.
+/// Returns whether a group needs a provider even without resources.
 pub(in crate::search) fn asks_without_resources(group: &Group) -> bool {
     let positive = !group.required.is_empty() || !group.member_of.is_empty();
     !group.suffix.is_empty() && positive
@@ -242,7 +241,7 @@ fn loosen(group: &mut Group, condition: &Condition) {
 }
 
 impl fmt::Display for Condition {
-    /// The condition as a query string says it.
+    /// Formats the condition as in a query string.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ids = |ids: &[Uuid]| ids.iter().map(Uuid::to_string).collect::<Vec<_>>().join(",");
         match self {

@@ -1,10 +1,9 @@
-//! Why a request has no candidate: for each host, the conditions of the request that rule it out.
+//! Explains why a request has no candidate: finds the conditions of the request that rule out each host.
 //!
 //! A *host* is a tree with inventory of its own. A condition rules a host out if the host cannot meet
-//! it even by itself, whatever the other conditions are. Several conditions can rule out one host, so
-//! the counts may add up to more than the hosts. If each condition could be met but not all at once,
-//! the first [step of combining them](Condition::Group) that fails rules the host out. All counts are
-//! exact.
+//! it even alone, whatever the other conditions are. Several conditions can rule out one host, so the
+//! counts may add up to more than the hosts. If each condition could be met but not all at once, the
+//! first failing [step of combining them](Condition::Group) rules the host out. All counts are exact.
 //!
 //! *Example.* Of 40 hosts, `VCPU:8` rules out 37, 35 of which would fit without it, and a required trait
 //! rules out 5, of which 3 have the capacity. So 35 hosts would fit a smaller server, and 3 hosts
@@ -12,11 +11,11 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`condition`] | lists the conditions of a request, and leaves one out |
-//! | [`probe`] | the questions to single providers that conditions become |
+//! | [`condition`] | lists the conditions of a request, and drops one |
+//! | [`probe`] | tests of single providers, derived from conditions |
 //! | [`checks`] | checks one host after the other |
-//! | [`tree_search`] | finds out whether one tree has a candidate |
-//! | [`tally`] | adds up what was found |
+//! | [`tree_search`] | decides whether one tree has a candidate |
+//! | [`tally`] | counts the hosts that each condition rules out |
 //! | [`nearest`] | keeps the hosts that lack the least |
 
 mod checks;
@@ -37,16 +36,16 @@ use super::request::Request;
 use crate::model::traits;
 use crate::world::{Provider, World};
 
-/// The maximum number of hosts that a funnel names as near misses.
+/// Maximum number of near misses in a funnel.
 const NEAR_MISSES_MAX: usize = 10;
 
-/// The trees with inventory of their own, which is not shared with other trees.
+/// The trees with inventory of their own that they do not share.
 pub fn hosts(world: &World) -> impl Iterator<Item = Provider<'_>> {
     let is_host = is_host(world);
     world.trees().filter(move |root| is_host(root))
 }
 
-/// Whether the tree with a root is a host.
+/// Returns a test whether the tree with a root is a host.
 pub(super) fn is_host(world: &World) -> impl Fn(&Provider<'_>) -> bool + use<> {
     let shares = world.trait_id(traits::SHARING);
     let is_own = move |provider: &Provider<'_>| {
@@ -56,8 +55,8 @@ pub(super) fn is_host(world: &World) -> impl Fn(&Provider<'_>) -> bool + use<> {
     move |root| root.tree().any(|provider| is_own(&provider))
 }
 
-/// Counts the hosts that each condition of a request rules out. `is_enough` is told the work that was
-/// done since the last call, in numbers read; if it returns true, the rest of the hosts is left out.
+/// Counts the hosts that each condition of a request rules out. `is_enough` receives the
+/// work since the last call, in numbers read; if it returns true, the remaining hosts are skipped.
 pub fn funnel(
     world: &World,
     request: &Request,
@@ -77,7 +76,7 @@ pub fn funnel(
 }
 
 impl<C: fmt::Display> fmt::Display for Funnel<C> {
-    /// One line for the log.
+    /// Formats the funnel as one line for the log.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all = if self.is_complete { "" } else { "the first " };
         write!(formatter, "{} of {all}{} hosts fit", self.fitting, self.hosts)?;

@@ -1,22 +1,22 @@
-//! The near misses that are named: those that lack the least.
+//! Selects the near misses that lack the least.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::model::ProviderId;
 
-/// A host that lacks one thing only.
+/// A host that fails only one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearMiss {
     /// The name of the host.
     pub host: String,
     /// The position of the condition that rules it out.
     pub condition: usize,
-    /// If the condition asks for capacity: how much more is needed.
+    /// The missing amount, if the condition requests capacity.
     pub missing: Option<i64>,
 }
 
-/// How much a host lacks, in proportion to what is asked for.
+/// The missing part of a request, in proportion to the requested amount.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::search) struct Shortfall {
     missing: i64,
@@ -24,21 +24,21 @@ pub(in crate::search) struct Shortfall {
 }
 
 impl Shortfall {
-    /// What is no amount, such as a trait. It counts as much as an amount of which a host has nothing.
+    /// A condition without an amount, such as a trait. It counts as much as an amount of which a host has nothing.
     pub(in crate::search) const OTHER: Self = Self { missing: 0, amount: 0 };
 
-    /// Of an amount, only so much is available. If it is not too little, something else is wrong with it.
+    /// Computes the shortfall of an amount. If enough is available, the amount violates another limit.
     pub(in crate::search) fn of(amount: i64, available: i64) -> Self {
         let missing = amount.saturating_sub(available);
         if missing > 0 && amount > 0 { Self { missing, amount } } else { Self::OTHER }
     }
 
-    /// What is missing of an amount.
+    /// The missing amount.
     fn missing(self) -> Option<i64> {
         (self.amount > 0).then_some(self.missing)
     }
 
-    /// Numerator and denominator of the part that is missing.
+    /// Numerator and denominator of the missing part.
     fn part(self) -> (i128, i128) {
         if self.amount > 0 { (self.missing.into(), self.amount.into()) } else { (1, 1) }
     }
@@ -65,8 +65,8 @@ impl PartialEq for Shortfall {
 
 impl Eq for Shortfall {}
 
-/// A near miss with its place. Of hosts that lack equally much, the one that was created first comes first: all
-/// replicas give them the same ids.
+/// A near miss with its rank. Hosts with equal shortfalls are in the order of their creation: all replicas have the
+/// same ids.
 #[derive(Clone, Debug)]
 struct Placed {
     place: (Shortfall, ProviderId),
@@ -94,7 +94,7 @@ impl PartialEq for Placed {
 
 impl Eq for Placed {}
 
-/// The nearest of the hosts that were offered, so many at the most.
+/// The nearest of the offered hosts, up to a maximum number.
 #[derive(Clone, Debug)]
 pub(in crate::search) struct Nearest {
     most: usize,
@@ -107,7 +107,7 @@ impl Nearest {
         Self { most, heap: BinaryHeap::new() }
     }
 
-    /// Whether a host that lacks this much may still be among them.
+    /// Returns whether a host with this shortfall may still be among them.
     pub(in crate::search) fn may_take(&self, shortfall: Shortfall) -> bool {
         match self.heap.peek() {
             Some(farthest) if self.heap.len() >= self.most => shortfall <= farthest.place.0,
@@ -115,7 +115,7 @@ impl Nearest {
         }
     }
 
-    /// Offers a host that lacks one thing only.
+    /// Offers a host that fails only one condition.
     pub(in crate::search) fn offer(
         &mut self,
         shortfall: Shortfall,
@@ -132,14 +132,14 @@ impl Nearest {
         else {
             return;
         };
-        // Its text is used again: of hosts in descending order, each comes to be among the nearest.
+        // The string is reused: in descending order, each host is the nearest for a while.
         farthest.place = place;
         farthest.condition = condition;
         farthest.host.clear();
         farthest.host.push_str(host);
     }
 
-    /// The nearest first.
+    /// The near misses, nearest first.
     pub(super) fn into_sorted(self) -> Vec<NearMiss> {
         let sorted = self.heap.into_sorted_vec().into_iter();
         let near_miss = |Placed { place, condition, host }: Placed| NearMiss {

@@ -1,4 +1,4 @@
-//! The questions to single providers that the conditions of a request become.
+//! Tests of single providers, derived from the conditions of a request.
 
 use uuid::Uuid;
 
@@ -12,16 +12,16 @@ use crate::world::World;
 use crate::world::column::Column;
 use crate::world::set::{Set, Words};
 
-/// The questions of all conditions of a request.
+/// The tests of all conditions of a request.
 #[derive(Debug)]
 pub(in crate::search) struct Probes {
-    /// Those to any provider of a host.
+    /// Tests of any provider of a host.
     pub(in crate::search) probes: Vec<Probe>,
-    /// Those to its root.
+    /// Tests of its root.
     pub(in crate::search) roots: Vec<RootTest>,
 }
 
-/// A question to one provider. A host meets it if one of its providers does.
+/// A test of one provider. A host passes if one of its providers does.
 #[derive(Debug)]
 pub(in crate::search) struct Probe {
     /// The position of its condition.
@@ -31,43 +31,43 @@ pub(in crate::search) struct Probe {
 
 #[derive(Debug)]
 pub(in crate::search) enum Test {
-    /// Whether an amount fits. The provider that comes closest to it is looked for among the slots in this
-    /// range: those of the tree that the group asks for.
+    /// An amount fits. The provider that comes closest to it is searched for in this range of slots: those of the
+    /// tree that the group is restricted to.
     Fits { amount: Amount, from: u32, to: u32 },
-    /// Whether it is in one of these sets.
+    /// The provider is in one of these sets.
     InAny(Vec<Set>),
-    /// Whether it is not in the set, provided it has inventories of all these classes.
+    /// The provider is not in the set; applies only to providers with inventories of all these classes.
     Outside(Vec<Amount>, Set),
-    /// Whether its slot is in this range. What is shared with the tree counts if `may_share`.
+    /// Its slot is in this range. Sharing providers of the tree count if `may_share`.
     InTree { from: u32, to: u32, may_share: bool },
 }
 
-/// Whether the root of a host is in a set.
+/// A test whether the root of a host is in a set.
 #[derive(Debug)]
 pub(in crate::search) struct RootTest {
     /// The position of its condition.
     pub(in crate::search) condition: usize,
     set: Set,
-    /// Whether it has to be.
+    /// Whether it must be in the set.
     wanted: bool,
 }
 
-/// What is known after some providers were looked at.
+/// The state of a probe after some providers were tested.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
-    /// Whether one meets the probe.
+    /// Whether a provider passed.
     pub(super) is_met: bool,
-    /// Whether there is one that the probe is about.
+    /// Whether the probe applied to any provider.
     pub(super) is_present: bool,
-    /// Whether one has too little of a class.
+    /// Whether a provider has too little of a class.
     is_short: bool,
-    /// Of those that have too little of a class, in the tree that the group asks for: the one with most of it.
+    /// Of the providers with too little of a class, in the tree that the group is restricted to: the one with most
+    /// of it.
     most: Option<Shortage>,
 }
 
 impl Probes {
-    /// The questions of these conditions of a request. Names that do not exist stand for something that
-    /// no provider has.
+    /// Creates the tests of these conditions of a request. Unknown names match no provider.
     pub(super) fn of(world: &World, request: &Request, conditions: &[Condition]) -> Self {
         let mut all = Self { probes: Vec::new(), roots: Vec::new() };
         for (number, condition) in conditions.iter().enumerate() {
@@ -136,8 +136,8 @@ impl Probes {
     }
 }
 
-/// What has to be looked at for a set that providers of a group must be outside of. Each class of the
-/// unsuffixed group can be at another provider.
+/// The tests for a set that providers of a group must be outside of. Each class of the unsuffixed group can be at
+/// another provider.
 fn outside(world: &World, group: &Group, set: &Set) -> Vec<Test> {
     let classes = group.resources.iter();
     let classes = classes.map(|(class, amount)| inventory(world, class, *amount));
@@ -147,7 +147,7 @@ fn outside(world: &World, group: &Group, set: &Set) -> Vec<Test> {
     vec![Test::Outside(classes.collect(), set.clone())]
 }
 
-/// An amount of a class, which may not exist.
+/// Resolves an amount of a class, which may not exist.
 fn inventory(world: &World, class: &str, amount: i64) -> Amount {
     match world.class_id(class) {
         Some(id) => Amount::new(world, id, amount),
@@ -158,7 +158,7 @@ fn inventory(world: &World, class: &str, amount: i64) -> Amount {
 }
 
 impl RootTest {
-    /// Whether the root in this slot passes.
+    /// Returns whether the root in this slot passes.
     pub(super) fn admits(&self, root: u32) -> bool {
         self.set.contains(root) == self.wanted
     }
@@ -171,9 +171,9 @@ impl RootTest {
 }
 
 impl Probe {
-    /// What is known before any provider was looked at.
+    /// The state before any provider was tested.
     pub(super) fn unseen(&self) -> Seen {
-        // A host without a provider that could be outside lacks something else.
+        // A host without a provider to which this applies lacks something else.
         let is_present = !matches!(self.test, Test::Outside(..));
         Seen { is_present, ..Seen::default() }
     }
@@ -207,8 +207,8 @@ impl Probe {
         }
     }
 
-    /// The slots of a block, among those given, that do not fail: each stands for a host of one provider,
-    /// with which nothing is shared.
+    /// The slots of a block, among those given, that do not fail: each is a host of one provider outside of all
+    /// sharing.
     pub(in crate::search) fn passing(&self, block: u32, words: Words) -> Words {
         match &self.test {
             Test::Outside(classes, set) => {
@@ -219,7 +219,7 @@ impl Probe {
         }
     }
 
-    /// The slots of a block, among those given, whose providers meet it, whatever else they have.
+    /// The slots of a block, among those given, whose providers pass, whatever else they have.
     pub(in crate::search) fn meeting(&self, block: u32, words: Words) -> Words {
         match &self.test {
             Test::Fits { amount, .. } => amount.column.fitting(block, words, amount.units),
@@ -244,7 +244,7 @@ impl Probe {
         Failed { condition: self.condition, lack }
     }
 
-    /// The amount that it asks for, if it asks for one.
+    /// The requested amount, if there is one.
     pub(in crate::search) fn amount(&self) -> Option<&Amount> {
         match &self.test {
             Test::Fits { amount, .. } => Some(amount),
@@ -252,7 +252,7 @@ impl Probe {
         }
     }
 
-    /// The slots of a block, among those given, where the provider that comes closest is looked for.
+    /// The slots of a block, among those given, in which the closest provider is searched for.
     pub(in crate::search) fn nameable(&self, block: u32, words: Words) -> Words {
         match &self.test {
             Test::Fits { from, to, .. } => and(words, range(block, *from, *to)),
@@ -261,7 +261,7 @@ impl Probe {
     }
 }
 
-/// Why an amount does not fit into an inventory; `None` if it does, or if there is no inventory.
+/// The shortage of an amount in an inventory; `None` if the amount fits, or if there is no inventory.
 pub(in crate::search) fn shortage(world: &World, amount: &Amount, slot: u32) -> Option<Shortage> {
     let entry = amount.column.get(slot).filter(|_| !amount.column.fits(slot, amount.units))?;
     let row = world.at(slot)?.inventory(amount.class)?;

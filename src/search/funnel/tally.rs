@@ -1,4 +1,4 @@
-//! Adds up which conditions rule out which hosts.
+//! Counts the hosts that each condition rules out.
 
 use super::nearest::{NearMiss, Nearest, Shortfall};
 use crate::model::ProviderId;
@@ -8,7 +8,7 @@ use crate::model::ProviderId;
 pub struct Failing {
     /// The conditions, ascending by position.
     pub conditions: Vec<Failed>,
-    /// Whether it is known that these are all. If not, the work for one host was not enough.
+    /// Whether the list is complete. If not, the limit on the work for one host was reached.
     pub is_decided: bool,
 }
 
@@ -17,11 +17,11 @@ pub struct Failing {
 pub struct Failed {
     /// The position of the condition.
     pub condition: usize,
-    /// What the host lacks.
+    /// The missing amount or property.
     pub lack: Lack,
 }
 
-/// What a host lacks to meet a condition.
+/// The lack of a host in a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// All of a requested amount: there is no inventory of the class.
@@ -33,15 +33,15 @@ pub enum Lack {
     Some {
         /// The amount.
         amount: i64,
-        /// What there is.
+        /// The available amount.
         shortage: Shortage,
     },
-    /// A requested amount: the inventories of the class are outside the tree that the group asks for.
+    /// A requested amount: the inventories of the class are outside the tree that the group is restricted to.
     OutsideTree {
         /// The amount.
         amount: i64,
     },
-    /// Something that is no amount.
+    /// A property other than an amount.
     Other,
 }
 
@@ -50,22 +50,22 @@ pub enum Lack {
 pub struct Funnel<C> {
     /// The hosts that were examined.
     pub hosts: usize,
-    /// Whether these are all hosts.
+    /// Whether all hosts were examined.
     pub is_complete: bool,
     /// The hosts that no condition rules out.
     pub fitting: usize,
-    /// The hosts for which this could not be decided within the work for one host.
+    /// The hosts for which the limit on the work for one host was reached.
     pub undecided: usize,
     /// All conditions, with their counts.
     pub conditions: Vec<Counted<C>>,
-    /// The number of hosts that lack one thing only.
+    /// Number of hosts that fail only one condition.
     pub near: usize,
-    /// Those of them that lack the least, in proportion to what is asked for: the nearest first.
+    /// The hosts among them that lack the least, in proportion to the requested amount: the nearest first.
     pub near_misses: Vec<NearMiss>,
 }
 
 impl<C> Funnel<C> {
-    /// The funnel with other words for its conditions.
+    /// Converts the conditions of the funnel.
     pub fn map<D>(self, mut name: impl FnMut(C) -> D) -> Funnel<D> {
         let conditions = self.conditions.into_iter().map(|it| Counted {
             condition: name(it.condition),
@@ -93,45 +93,45 @@ pub struct Counted<C> {
     pub condition: C,
     /// The hosts that it rules out.
     pub hosts: usize,
-    /// The hosts that do not fit, but would without it. It need not rule them out: they may fail what
-    /// it is a part of.
+    /// The hosts that would fit without it. It need not rule them out: they may fail a condition of which it is a
+    /// part.
     pub only: usize,
-    /// If it asks for capacity: the hosts among them without any inventory of the class.
+    /// Number of these hosts without any inventory of the class, if it requests capacity.
     pub absent: usize,
-    /// If it asks for capacity: the host among them that comes closest.
+    /// The closest of these hosts, if it requests capacity.
     pub most: Option<Closest>,
 }
 
-/// The host that comes closest to what is asked for.
+/// The host that comes closest to the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Closest {
     /// The name of the host.
     pub host: String,
-    /// What it has.
+    /// Its capacity.
     pub shortage: Shortage,
 }
 
-/// How much of a class a host has at the provider that has most, which is not enough.
+/// The capacity of a class at the provider of a host that has most of it, which is too little.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
-    /// The largest amount that can be allocated in one piece.
+    /// Maximum amount of one allocation.
     pub available: i64,
     /// The capacity of the provider.
     pub capacity: i64,
     /// The amount of it that is in use.
     pub used: i64,
-    /// The amount that the provider has, with what is reserved.
+    /// The total amount of the provider, including the reserved amount.
     pub total: i64,
     /// The reserved amount, which cannot be allocated.
     pub reserved: i64,
-    /// What the requested amount violates.
+    /// The limit that the requested amount violates.
     pub limit: Limit,
 }
 
-/// What an amount that does not fit violates.
+/// A limit that an amount violates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// The capacity that is free.
+    /// The free capacity.
     Free,
     /// `max_unit`.
     MaxUnit(i64),
@@ -141,7 +141,7 @@ pub enum Limit {
     StepSize(i64),
 }
 
-/// A funnel in the making.
+/// A funnel under construction.
 #[derive(Clone, Debug)]
 pub struct Tally<C> {
     funnel: Funnel<C>,
@@ -149,7 +149,7 @@ pub struct Tally<C> {
 }
 
 impl<C> Tally<C> {
-    /// A tally of these conditions, which names so many near misses at the most.
+    /// Creates a tally of these conditions that keeps at most `near_misses_max` near misses.
     pub fn new(conditions: Vec<C>, near_misses_max: usize) -> Self {
         let counted = |condition| Counted { condition, hosts: 0, only: 0, absent: 0, most: None };
         let funnel = Funnel {
@@ -164,8 +164,8 @@ impl<C> Tally<C> {
         Self { funnel, nearest: Nearest::new(near_misses_max) }
     }
 
-    /// Adds a host with the conditions that rule it out, and those, by position, each of which it
-    /// would fit without.
+    /// Adds a host with the conditions that rule it out, and those, by position, each of which it would fit
+    /// without.
     pub fn add(
         &mut self,
         (id, host): (ProviderId, &str),
@@ -217,7 +217,7 @@ impl<C> Tally<C> {
         nearest.offer(shortfall, id, condition, host);
     }
 
-    /// Adds hosts that one of the conditions rules out, and how many of them lack nothing else.
+    /// Adds hosts that one of the conditions rules out, and the number of those that fail nothing else.
     pub(in crate::search) fn add_ruled_out(&mut self, condition: usize, hosts: usize, only: usize) {
         if let Some(counted) = self.funnel.conditions.get_mut(condition) {
             counted.hosts += hosts;
@@ -226,38 +226,38 @@ impl<C> Tally<C> {
         self.funnel.near += only;
     }
 
-    /// Adds hosts that have no inventory of the class that a condition asks for.
+    /// Adds hosts without inventory of the class of a condition.
     pub(in crate::search) fn add_absent(&mut self, condition: usize, hosts: usize) {
         if let Some(counted) = self.funnel.conditions.get_mut(condition) {
             counted.absent += hosts;
         }
     }
 
-    /// Adds hosts, of which so many fit.
+    /// Adds hosts, some of which fit.
     pub(in crate::search) fn add_hosts(&mut self, hosts: usize, fitting: usize) {
         self.funnel.hosts += hosts;
         self.funnel.fitting += fitting;
     }
 
-    /// What the host has that comes closest to a condition, of those that were added.
+    /// The largest available amount for a condition among the hosts added.
     pub(in crate::search) fn most(&self, condition: usize) -> Option<i64> {
         let counted = self.funnel.conditions.get(condition)?;
         counted.most.as_ref().map(|it| it.shortage.available)
     }
 
-    /// Notes a host that comes closer to a condition than those before.
+    /// Records a host that comes closer to a condition than those before.
     pub(in crate::search) fn set_closest(&mut self, condition: usize, closest: Closest) {
         if let Some(counted) = self.funnel.conditions.get_mut(condition) {
             counted.most = Some(closest);
         }
     }
 
-    /// The near misses that are named.
+    /// The near misses to be listed.
     pub(in crate::search) fn nearest(&mut self) -> &mut Nearest {
         &mut self.nearest
     }
 
-    /// The funnel.
+    /// Returns the funnel.
     pub fn finish(self) -> Funnel<C> {
         let Self { funnel, nearest } = self;
         Funnel { near_misses: nearest.into_sorted(), ..funnel }

@@ -1,4 +1,4 @@
-//! Whether one tree has a candidate for a request.
+//! Decides whether one tree has a candidate for a request.
 
 use super::super::combine::Sources;
 use super::super::engine;
@@ -12,14 +12,14 @@ use crate::world::World;
 /// The search. It keeps its memory from one tree to the next.
 #[derive(Debug)]
 pub(super) struct TreeSearch {
-    /// `None` if the request names something that does not exist.
+    /// `None` if the request contains an unknown name.
     query: Option<Query>,
-    /// Whether the request asks for providers at all.
+    /// Whether the request needs any provider.
     asks_for_providers: bool,
     feasibility: Feasibility,
     masks: Masks,
     shared: Shared,
-    /// The work done since it was last read.
+    /// The work since the last read.
     pub(super) work: u64,
 }
 
@@ -35,8 +35,8 @@ impl TreeSearch {
         }
     }
 
-    /// Whether the tree with this root, together with what is shared with it, has a candidate; `None`
-    /// if this is not decided within the work for one tree.
+    /// Returns whether the tree with this root, together with its sharing providers, has a candidate; `None` if the
+    /// limit on the work for one tree was reached.
     pub(super) fn has_candidate(&mut self, world: &World, root: u32) -> Option<bool> {
         let Self { query, asks_for_providers, feasibility, masks, shared, work } = self;
         let Some(query) = query else { return Some(false) };

@@ -1,4 +1,4 @@
-//! The consumers of one host that may leave, and which of them make room.
+//! The consumers of one host that may leave, and the sets of them that make room.
 
 #![expect(clippy::indexing_slicing, reason = "kinds are numbered densely")]
 
@@ -17,21 +17,21 @@ use crate::model::consumer::ConsumerRow;
 use crate::model::{ClassId, ProviderId};
 use crate::world::World;
 
-/// After so many tries it is asked whether they are enough.
+/// Number of tries between calls of `is_enough`.
 const PAUSE: usize = 1024;
 
 /// Amounts on providers.
 type Amounts = Vec<(ProviderId, ClassId, i64)>;
 
-/// Consumers that hold the same.
+/// Consumers with equal allocations.
 struct Kind {
-    /// What is free without one of them.
+    /// The amounts that become free without one of them.
     released: Amounts,
     /// The same by class, on this host.
     by_class: BTreeMap<ClassId, i64>,
-    /// Positions in the question.
+    /// Positions in the request.
     consumers: Vec<usize>,
-    /// Whether a place was found to which one can move, if one was looked for.
+    /// Whether another host was found for one, if one was searched for.
     is_movable: Option<bool>,
 }
 
@@ -41,13 +41,13 @@ pub(super) struct Choices<'q> {
     request: &'q Request,
     consumers: &'q [ConsumerRow],
     kinds: Vec<Kind>,
-    /// What is missing on the host of each class, if its pieces are added up.
+    /// The missing amount of each class on the host, added up over its pieces.
     missing: Vec<(ClassId, i64)>,
 }
 
 impl<'q> Choices<'q> {
-    /// Those of a host, of the consumers at some positions; `None` if the host is gone. Victims are those up to
-    /// a tier.
+    /// Collects the consumers of a host, among those at some positions; `None` if the host is gone. Victims are
+    /// those up to a tier.
     ///
     /// # Errors
     /// The request names something unknown.
@@ -90,7 +90,7 @@ impl<'q> Choices<'q> {
         }
         let mut kinds: Vec<Kind> = kinds.into_values().collect();
         let missing = missing(world, question.request, root.slot())?;
-        // Those that free most of what is missing come first.
+        // The kinds that free most of the missing amounts come first.
         let freed = |kind: &Kind| -> i64 {
             let freed = missing.iter().filter_map(|(class, missing)| {
                 kind.by_class.get(class).map(|amount| (*amount).min(*missing))
@@ -109,7 +109,7 @@ impl<'q> Choices<'q> {
         self.target
     }
 
-    /// A set of so many consumers that makes room if it leaves: the host, and what is to be done.
+    /// Finds a set of `count` consumers whose departure makes room; returns the host, and the steps.
     pub(super) fn find(
         &mut self,
         world: &Arc<World>,
@@ -118,7 +118,7 @@ impl<'q> Choices<'q> {
         progress: &mut Progress,
         is_enough: &mut impl FnMut() -> bool,
     ) -> Result<Option<(ProviderId, Vec<Step>)>, Unknown> {
-        // For each consumer of the set its kind, not descending.
+        // For each consumer of the set its kind, ascending.
         let mut chosen: Vec<usize> = Vec::new();
         let mut next = 0;
         loop {
@@ -148,7 +148,7 @@ impl<'q> Choices<'q> {
                 if makes_room == Some(true) {
                     match self.steps(world, &chosen, relocation, progress, is_enough) {
                         Some(steps) => return Ok(Some((self.target, steps))),
-                        // A kind that cannot move is left out from now on.
+                        // A kind that cannot move is excluded from now on.
                         None if self.kinds.iter().any(|kind| kind.is_movable == Some(false)) => {
                             self.kinds.retain(|kind| kind.is_movable != Some(false));
                             (chosen, next) = (Vec::new(), 0);
@@ -163,13 +163,13 @@ impl<'q> Choices<'q> {
         }
     }
 
-    /// Whether there is a further consumer of a kind.
+    /// Returns whether there is another consumer of a kind.
     fn has_another(&self, chosen: &[usize], kind: usize) -> bool {
         let taken = chosen.iter().filter(|it| **it == kind).count();
         taken < self.kinds[kind].consumers.len()
     }
 
-    /// Whether the amounts could suffice if the rest of the set is of this kind or later ones.
+    /// Returns whether the amounts could suffice if the rest of the set is of this kind or later ones.
     fn may_suffice(&self, chosen: &[usize], from: usize, count: usize) -> bool {
         self.missing.iter().all(|(class, missing)| {
             let amount = |kind: &Kind| kind.by_class.get(class).copied().unwrap_or(0);
@@ -180,7 +180,7 @@ impl<'q> Choices<'q> {
         })
     }
 
-    /// Whether the request fits on the host without these; `None` if this is not decided.
+    /// Returns whether the request fits on the host without these; `None` if the search was abandoned.
     fn makes_room(&self, world: &World, chosen: &[usize]) -> Result<Option<bool>, Unknown> {
         let released: Amounts =
             chosen.iter().flat_map(|kind| self.kinds[*kind].released.iter().copied()).collect();
@@ -192,7 +192,7 @@ impl<'q> Choices<'q> {
         Ok(fits_on(&without, &query, root.slot()))
     }
 
-    /// What is to be done so that these leave; `None` if one of them has no place elsewhere.
+    /// The steps by which these leave; `None` if one of them fits on no other host.
     fn steps(
         &mut self,
         world: &Arc<World>,
@@ -229,7 +229,7 @@ impl<'q> Choices<'q> {
         }
     }
 
-    /// Whether there is a place for a consumer of a kind before anything has moved.
+    /// Returns whether there is another host for a consumer of a kind before anything has moved.
     fn can_move(
         &mut self,
         kind: usize,
@@ -243,7 +243,7 @@ impl<'q> Choices<'q> {
         let Some(consumer) = self.kinds[kind].consumers.first() else { return false };
         let held = &self.consumers[*consumer].allocations;
         let place = relocation.place(world, held, self.target);
-        // If the search for one was given up, there might be one.
+        // If the search was abandoned, there might be one.
         progress.is_exhaustive &= !matches!(place, Place::Undecided);
         let is_movable = matches!(place, Place::On(..));
         self.kinds[kind].is_movable = Some(is_movable);
@@ -251,8 +251,8 @@ impl<'q> Choices<'q> {
     }
 }
 
-/// What is missing on a host of each class, if its pieces are added up. What is shared with it may replace
-/// what it lacks, so classes that anybody shares are left out.
+/// The missing amount of each class on a host, added up over its pieces. Sharing providers may make up for it, so
+/// classes that any provider shares are left out.
 fn missing(world: &World, request: &Request, root: u32) -> Result<Vec<(ClassId, i64)>, Unknown> {
     let query = engine::resolve(world, request)?;
     let mut missing = Vec::new();

@@ -1,4 +1,4 @@
-//! Whether what some hosts hold fits on others.
+//! Decides whether the allocations on some hosts fit on others.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,20 +9,19 @@ use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 use crate::world::World;
 
-/// What was found out about the consumers of hosts that are drained.
+/// The result for the consumers of drained hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// How many of them fit on other hosts, all at once.
+    /// Number of consumers that fit on other hosts, all at once.
     pub placed: usize,
-    /// The positions of those for which no place was found beside the others.
+    /// The positions of those for which no host was found beside the others.
     pub without_place: Vec<usize>,
-    /// Whether all were looked at, and each search for a place came to its end.
+    /// Whether all were examined, and each search for a host was completed.
     pub is_complete: bool,
 }
 
-/// Looks for other hosts for all consumers of these hosts, one after the other, those that hold most first.
-/// Other trees can be gone as well, by their roots: nothing that they have counts. `is_enough` is asked before
-/// each consumer; if it returns true, the rest is left out.
+/// Finds other hosts for all consumers of these hosts, one after the other, the largest first. Further trees can be
+/// excluded, by their roots. `is_enough` is called before each consumer; if it returns true, the rest is skipped.
 pub fn drain(
     world: &Arc<World>,
     hosts: &[ProviderId],
@@ -35,7 +34,7 @@ pub fn drain(
     let mut now = Arc::new(without_shared(world, &closed));
     let relocation = Relocation::new(keeping, closed);
     let mut order: Vec<usize> = (0..consumers.len()).collect();
-    // Of equal classes, what is large is hard to place.
+    // With equal classes, the larger one is harder to place.
     let sizes = |position: &usize| {
         let amounts = consumers.get(*position).map(|consumer| {
             let amounts = consumer.allocations.iter();
@@ -70,7 +69,7 @@ pub fn drain(
     drained
 }
 
-/// Whether a consumer holds something on a host.
+/// Returns whether a consumer has allocations on a host.
 fn holds_on(world: &World, consumer: &ConsumerRow, host: ProviderId) -> bool {
     let mut providers = consumer.allocations.iter().filter_map(|it| world.provider_by_id(it.0));
     providers.any(|provider| provider.root().id() == host)

@@ -1,4 +1,4 @@
-//! Worlds as they would be.
+//! Hypothetical worlds.
 
 use std::collections::BTreeSet;
 
@@ -32,8 +32,8 @@ pub(super) fn changed(
     world.apply(Changes { catalogue: None, providers: rows })
 }
 
-/// The world without what some trees, by their roots, share with others. They keep their traits and aggregates,
-/// which say what the consumers that leave them need.
+/// The world without the sharing of some trees, given by their roots. They keep their traits and aggregates, which
+/// determine the requirements of the consumers that leave them.
 pub(super) fn without_shared(world: &World, trees: &BTreeSet<ProviderId>) -> World {
     let roots = trees.iter().filter_map(|root| world.provider_by_id(*root));
     let sharing = roots.flat_map(|root| root.tree()).filter(|it| is_sharing(world, it));
@@ -45,7 +45,7 @@ pub(super) fn without_shared(world: &World, trees: &BTreeSet<ProviderId>) -> Wor
     world.apply(Changes { catalogue: None, providers: rows.collect() })
 }
 
-/// Whether other trees can use what a provider has.
+/// Returns whether other trees can use a provider.
 pub(super) fn is_sharing(world: &World, provider: &Provider<'_>) -> bool {
     let shares = world.trait_id(traits::SHARING);
     shares.is_some_and(|shares| provider.traits().contains(&shares))

@@ -1,14 +1,14 @@
-//! How to make room for a request: the fewest consumers that have to leave a host so that the request fits
-//! there, and where they fit instead.
+//! Makes room for a request: finds the fewest consumers that have to leave a host so that the request fits there,
+//! and other hosts for them.
 //!
 //! First [`mod@targets`] finds the hosts where the request would fit if they were empty. Then, with the consumers
-//! of some of them, [`plan`] tries one consumer of each host, then two, and so on. Whether the request fits
-//! without them is decided by a search in a world in which they are gone ([`choice`]). Each of them has to fit
-//! on another host as it is ([`relocation`]), in a world in which those before it have moved; if nothing is left for
-//! one, those before it are tried elsewhere ([`placing`]).
+//! of some of them, [`plan`] tries one consumer of each host, then two, and so on. Whether the request fits without
+//! them is decided by a search in a world in which they are gone ([`choice`]). Each of them has to fit unchanged on
+//! another host ([`relocation`]), in a world in which those before it have moved; if there is no host for one,
+//! those before it are tried elsewhere ([`placing`]).
 //!
-//! *Example.* A request for 8 VCPU fits nowhere. `cn1` has 6 free, and a consumer of 2 VCPU that fits on
-//! `cn2`: one move makes room. That fewer do is impossible, so this is proven to be the fewest.
+//! *Example.* A request for 8 VCPU fits nowhere. `cn1` has 6 free, and a consumer of 2 VCPU that fits on `cn2`: one
+//! move makes room. Zero moves are impossible, so this is proven to be the fewest.
 
 mod choice;
 mod drain;
@@ -35,41 +35,41 @@ use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 use crate::world::World;
 
-/// The maximum number of consumers that leave.
+/// Maximum number of consumers that leave.
 pub const LEAVING_MAX: usize = 8;
-/// The maximum number of hypothetical worlds that are searched.
+/// Maximum number of hypothetical worlds that are searched.
 const CHECKS_MAX: usize = 5000;
-/// The maximum number of sets of consumers, whole or not, that are tried.
+/// Maximum number of sets of consumers, complete or not, that are tried.
 const TRIES_MAX: usize = 200_000;
-/// The maximum number of places that are tried for consumers that have another one, which leaves nothing for others.
+/// Maximum number of further hosts that are tried for consumers whose first host leaves no room for others.
 const PLACES_MAX: usize = 20_000;
 
 /// A way to make room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The host where the request fits then, by the root of its tree.
+    /// The host where the request then fits, by the root of its tree.
     pub target: ProviderId,
-    /// Who leaves, in the order in which it is to be done.
+    /// The consumers that leave, in order.
     pub steps: Vec<Step>,
-    /// Whether it is proven that no fewer consumers of one host suffice, if each moves directly; of victims, up
-    /// to the priority of the last of them.
+    /// Whether it is proven that no fewer consumers of one host suffice, if each moves directly; for victims, up to
+    /// the priority of the last of them.
     pub is_proven: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The way with the fewest steps that was found.
+    /// The plan with the fewest steps that was found.
     pub plan: Option<Plan>,
-    /// If there is none, whether it is proven that no [`LEAVING_MAX`] consumers suffice.
+    /// If there is no plan, whether it is proven that no [`LEAVING_MAX`] consumers suffice.
     pub is_proven: bool,
-    /// How many of the hosts were examined before the search ended, the first ones. With fewer than all, not
-    /// even a single consumer of the others was tried.
+    /// Number of hosts examined before the search ended, in order. Of the remaining ones, not even a single
+    /// consumer was tried.
     pub examined: usize,
 }
 
-/// Finds the fewest consumers that have to leave. `is_enough` is asked now and then; if it returns true,
-/// the search ends.
+/// Finds the fewest consumers that have to leave. `is_enough` is called now and then; if it returns true, the
+/// search ends.
 ///
 /// # Errors
 /// The request names something unknown.
@@ -107,7 +107,7 @@ pub fn plan(
             hosts.extend(Choices::of(world, question, &known, *target, tier)?);
         }
         for count in 1..=LEAVING_MAX {
-            // One does not suffice where none does, so a single step needs no proof by exhaustion.
+            // If zero consumers do not suffice, a single step needs no proof by exhaustion.
             let is_proven = progress.is_exhaustive || count == 1 && question.is_needed;
             for host in &mut hosts {
                 let chosen =
@@ -128,16 +128,16 @@ pub fn plan(
     Ok(Found { plan: None, is_proven: progress.is_exhaustive, examined: all })
 }
 
-/// The positions of the consumers of which the world knows all that they hold. Consumers are read from the
-/// database, so one of them may hold something that was created after the world was read, or deleted before.
-/// What becomes of the others cannot be said, so they stay where they are.
+/// The positions of the consumers all of whose providers and classes are in the world. Consumers are read from the
+/// database, so one may have allocations at a provider that was created after the world was read, or deleted
+/// before. The effect of moving such a consumer is unknown, so it stays.
 fn known(world: &World, question: &Question<'_>) -> Vec<usize> {
     let consumers = question.consumers.iter().enumerate();
     let known = consumers.filter(|(_, consumer)| is_known(world, consumer));
     known.map(|(position, _)| position).collect()
 }
 
-/// Whether the world knows all that a consumer holds.
+/// Returns whether the world has all providers and classes of a consumer's allocations.
 fn is_known(world: &World, consumer: &ConsumerRow) -> bool {
     consumer.allocations.iter().all(|(provider, class, _)| {
         world.provider_by_id(*provider).is_some() && world.class_name(*class).is_some()

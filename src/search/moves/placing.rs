@@ -1,5 +1,5 @@
-//! Finds places for several consumers that leave one host at once: each in turn, and those before it elsewhere if
-//! nothing is left for it.
+//! Finds hosts for several consumers that leave one host at once: for each in turn, and other hosts for those
+//! before it if it fits nowhere.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,26 +10,26 @@ use super::step::Step;
 use crate::model::{ClassId, ProviderId};
 use crate::world::World;
 
-/// The maximum number of places that are tried for the consumers of one set.
+/// Maximum number of hosts that are tried for the consumers of one set.
 const PLACES_MAX: usize = 2000;
 
-/// A consumer that moves: its position in the question, and what it holds.
+/// A consumer that moves: its position in the request, and its allocations.
 pub(super) type Moving<'q> = (usize, &'q [(ProviderId, ClassId, i64)]);
 
-/// The search for places for one set of consumers.
+/// The search for hosts for one set of consumers.
 pub(super) struct Placing<'a> {
     relocation: &'a Relocation,
     target: ProviderId,
-    /// How many places may still be tried for this set.
+    /// Number of hosts that may still be tried for this set.
     left: usize,
-    /// How many may still be tried beside the first of each consumer, for all sets.
+    /// Number of further hosts, beyond the first of each consumer, that may still be tried for all sets.
     further_left: &'a mut usize,
-    /// Whether it is proven that there is none, if none is found.
+    /// Whether a failed search proves that there is no solution.
     is_exhaustive: bool,
 }
 
 impl<'a> Placing<'a> {
-    /// A search for places apart from the host that is to be left.
+    /// Creates a search for hosts other than the one to be left.
     pub(super) fn new(
         relocation: &'a Relocation,
         target: ProviderId,
@@ -38,7 +38,7 @@ impl<'a> Placing<'a> {
         Self { relocation, target, left: PLACES_MAX, further_left, is_exhaustive: true }
     }
 
-    /// What is to be done so that all of these leave; or whether it is proven that there is no way.
+    /// The steps by which all of these leave; otherwise whether it is proven that there is no way.
     pub(super) fn steps(
         mut self,
         world: &Arc<World>,
@@ -53,7 +53,7 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// Adds steps for the rest of the consumers, in a world in which those before them have moved.
+    /// Adds steps for the remaining consumers, in a world in which those before them have moved.
     fn place(
         &mut self,
         world: &Arc<World>,
@@ -92,7 +92,7 @@ impl<'a> Placing<'a> {
         is_done
     }
 
-    /// Whether one more place may be tried for a consumer that has one which leaves nothing for those after it.
+    /// Returns whether another host may be tried for a consumer whose host leaves no room for those after it.
     fn may_go_on(&mut self, is_enough: &mut dyn FnMut() -> bool) -> bool {
         if self.left == 0 || *self.further_left == 0 || is_enough() {
             self.is_exhaustive = false;

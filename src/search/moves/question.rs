@@ -1,21 +1,21 @@
-//! What is asked.
+//! The parameters of a search for room.
 
 use super::super::request::Request;
 use super::relocation::Keeping;
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 
-/// What leaves a host.
+/// The kind of consumers that leave a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// Consumers that fit on another host.
     Moves(Keeping),
-    /// Consumers that give up all that they hold. For each consumer, how readily: all of a smaller number go
-    /// before any of a larger one; `None`: not at all.
+    /// Consumers that are deleted. For each consumer, its tier: all of a lower tier go before any of a higher one;
+    /// `None`: it stays.
     Victims(Vec<Option<usize>>),
 }
 
-/// What is asked.
+/// The parameters of a search for room.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
     /// The request.
@@ -28,8 +28,8 @@ pub struct Question<'q> {
     pub are_all_targets: bool,
     /// Consumers with something on these hosts.
     pub consumers: &'q [ConsumerRow],
-    /// Whether these are all of them.
+    /// Whether these are all such consumers.
     pub are_all_consumers: bool,
-    /// Who may leave.
+    /// The consumers that may leave.
     pub leaving: &'q Leaving,
 }

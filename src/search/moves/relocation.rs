@@ -1,5 +1,5 @@
-//! Finds another host for what a consumer holds on one: the same amounts, what one provider supplied again
-//! from one provider.
+//! Finds another host for a consumer's allocations on one host: the same amounts, with those of one provider again
+//! on one provider.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -13,20 +13,19 @@ use super::hypothetical::is_sharing;
 use crate::model::{ClassId, ProviderId, traits};
 use crate::world::{Provider, World};
 
-/// The maximum number of pauses of a walk over hosts, of about a millisecond each.
+/// Maximum number of pauses of a walk over hosts, of about a millisecond each.
 const PAUSES_MAX: usize = 100;
 
-/// What a host has to have in common with the one that a consumer leaves.
+/// The properties that the new host must share with the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keeping {
-    /// The traits: of the provider, and of the root. Those that say where a host is, or what state it is in,
-    /// do not count.
+    /// The traits of the provider and of the root, except those for the location or the state of a host.
     pub traits: bool,
     /// The aggregates of the root.
     pub aggregates: bool,
 }
 
-/// Traits that are those of a host and not of what is on it.
+/// Prefixes of traits that describe the location of a host.
 const PLACES: [&str; 2] = [traits::RACK_PREFIX, traits::CLUSTER_PREFIX];
 const STATES: [&str; 2] = [traits::COMPUTE_DISABLED, traits::EXCLUSIVE];
 
@@ -34,54 +33,54 @@ const STATES: [&str; 2] = [traits::COMPUTE_DISABLED, traits::EXCLUSIVE];
 #[derive(Debug)]
 pub(super) struct Relocation {
     keeping: Keeping,
-    /// The roots of trees that nobody may move to, or keep anything on that they share.
+    /// The roots of trees that are no destinations, and whose sharing providers must be left as well.
     closed: BTreeSet<ProviderId>,
 }
 
 /// Amounts on providers.
 type Amounts = Vec<(ProviderId, ClassId, i64)>;
 
-/// Where a consumer fits.
+/// The outcome of a search for a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On this host, by the root of its tree, with all that the consumer holds then.
+    /// This host, by the root of its tree, with the allocations of the consumer afterwards.
     On(ProviderId, Amounts),
-    /// On no host, or it is not to be moved.
+    /// No host, or the consumer must not be moved.
     Nowhere,
-    /// No host was found before the search was given up, or the world does not know all that the consumer
-    /// holds. So it is not proven that there is none.
+    /// No host was found before the search was abandoned, or the world lacks a provider or class of the consumer.
+    /// So there may be one.
     Undecided,
 }
 
-/// One of the places where a consumer fits.
+/// A host where a consumer fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OnePlace {
     /// The host, by the root of its tree.
     pub(super) host: ProviderId,
-    /// All that the consumer holds then.
+    /// The allocations of the consumer afterwards.
     pub(super) allocations: Amounts,
-    /// Whether it cannot hold the same on this host otherwise.
+    /// Whether there is no other way to fit it on this host.
     pub(super) is_only: bool,
 }
 
-/// How a search for places ended.
+/// The end of a search for hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// Enough was found.
+    /// The caller stopped it.
     Stopped,
-    /// There are no others.
+    /// There are no other hosts.
     Exhausted,
-    /// There may be others.
+    /// There may be other hosts.
     Undecided,
 }
 
 impl Relocation {
-    /// Finds hosts that have this in common, apart from some trees.
+    /// Creates a search for hosts with these properties, outside of some trees.
     pub(super) fn new(keeping: Keeping, closed: BTreeSet<ProviderId>) -> Self {
         Self { keeping, closed }
     }
 
-    /// Another host for a consumer that leaves one.
+    /// Finds another host for a consumer.
     pub(super) fn place(
         &self,
         world: &Arc<World>,
@@ -100,7 +99,8 @@ impl Relocation {
         }
     }
 
-    /// Tells the other hosts where a consumer fits that leaves one, one place on each, until `take` has enough.
+    /// Passes the other hosts where a consumer fits to `take`, with one set of allocations for each, until it has
+    /// enough.
     pub(super) fn places(
         &self,
         world: &Arc<World>,
@@ -120,7 +120,7 @@ impl Relocation {
             } else if is_sharing(world, &provider) {
                 elsewhere.push((id, class, amount));
             } else {
-                // It is on two hosts: somebody is moving it already.
+                // It is on two hosts: a migration is in progress.
                 return End::Exhausted;
             }
         }
@@ -130,7 +130,7 @@ impl Relocation {
         }
     }
 
-    /// The hosts that suit, and have what is requested.
+    /// The suitable hosts that have the requested capacity.
     fn search(
         &self,
         world: &Arc<World>,
@@ -168,15 +168,14 @@ impl Relocation {
                         return End::Stopped;
                     }
                 }
-                // Another host may have it; if none has, it remains open whether this one does.
+                // Another host may have it; if none has, this one remains undecided.
                 Next::Paused => otherwise = End::Undecided,
                 Next::Exhausted => {}
             }
         }
     }
 
-    /// A request for what the consumer holds: a group for each provider. `None` if the world does not know all
-    /// of it.
+    /// A request for the consumer's allocations: a group for each provider. `None` if the world lacks any of them.
     fn request(
         &self,
         world: &World,
@@ -186,7 +185,7 @@ impl Relocation {
         let mut groups = Vec::new();
         for (nth, (id, amounts)) in here.iter().enumerate() {
             let provider = world.provider_by_id(*id)?;
-            // Consumers are read from the database, which may know classes that this world does not.
+            // Consumers are read from the database, which may have classes that this world lacks.
             let resources = amounts
                 .iter()
                 .map(|(class, it)| Some((world.class_name(*class)?.to_owned(), *it)))
@@ -208,7 +207,7 @@ impl Relocation {
         })
     }
 
-    /// The traits of a provider that another has to have.
+    /// The traits of a provider that another must have.
     fn traits(&self, world: &World, provider: &Provider<'_>) -> Vec<String> {
         if !self.keeping.traits {
             return Vec::new();
@@ -222,7 +221,7 @@ impl Relocation {
         names.filter(counts).map(str::to_owned).collect()
     }
 
-    /// Whether a host has the aggregates, and can use what the consumer holds at sharing providers.
+    /// Returns whether a host has the aggregates, and can use the sharing providers of the consumer.
     fn suits(
         &self,
         world: &World,
@@ -257,8 +256,8 @@ fn next(walk: &mut Trees) -> Next<ProviderId> {
     }
 }
 
-/// What a request would be given on a host: all of it in its tree; or else all but one group, at least, from
-/// providers that share with it. A pause means that the search was given up.
+/// The allocations of a request on a host: entirely in its tree; or all but at least one group from its sharing
+/// providers. A pause means that the search was abandoned.
 fn allocations(world: &Arc<World>, request: &Request, root: &Provider<'_>) -> Next<Amounts> {
     let only_in_tree = |is_in_tree: &dyn Fn(usize) -> bool| {
         let mut request = request.clone();

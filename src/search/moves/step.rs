@@ -1,26 +1,26 @@
-//! What is to be done, and how far the search for it has come.
+//! The steps that make room, and the progress of the search for them.
 
 use crate::model::{ClassId, ProviderId};
 
 /// A consumer that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its position in the question.
+    /// Its position in the request.
     pub consumer: usize,
-    /// The host to which it moves, by the root of its tree; `None` if it gives up what it holds.
+    /// The host to which it moves, by the root of its tree; `None` if it is deleted.
     pub to: Option<ProviderId>,
-    /// What it holds afterwards: provider, class, amount.
+    /// Its allocations afterwards: provider, class, amount.
     pub allocations: Vec<(ProviderId, ClassId, i64)>,
 }
 
-/// How far the search has come.
+/// The progress of the search.
 pub(super) struct Progress {
-    /// Hypothetical worlds that may still be searched.
+    /// Number of hypothetical worlds that may still be searched.
     pub(super) checks_left: usize,
-    /// Sets of consumers, whole or not, that may still be tried.
+    /// Number of sets of consumers, complete or not, that may still be tried.
     pub(super) tries_left: usize,
-    /// Places that may still be tried for consumers that have another one.
+    /// Number of further hosts that may still be tried for consumers.
     pub(super) places_left: usize,
-    /// Whether nothing was left out so far.
+    /// Whether the search has skipped nothing so far.
     pub(super) is_exhaustive: bool,
 }

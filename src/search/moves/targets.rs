@@ -10,18 +10,18 @@ use crate::world::World;
 /// Hosts to make room on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Targets {
-    /// Where the request fits already, by the root of the tree.
+    /// A host where the request already fits, by the root of its tree.
     pub fitting: Option<ProviderId>,
-    /// How many hosts there are where it would fit if they were empty.
+    /// Number of hosts where it would fit if they were empty.
     pub count: usize,
-    /// Those of them that lack least, by the roots of their trees.
+    /// The hosts among them that lack least, by the roots of their trees.
     pub roots: Vec<ProviderId>,
-    /// Whether all hosts were examined, and it is known of each whether the request fits already.
+    /// Whether all hosts were examined, and decided as to whether the request already fits.
     pub is_complete: bool,
 }
 
-/// Finds hosts, at most so many. `is_enough` is told the work that was done since the last call, in numbers
-/// read; if it returns true, the rest of the hosts is left out.
+/// Finds at most `most` hosts. `is_enough` receives the work since the last call, in numbers read; if it returns
+/// true, the remaining hosts are skipped.
 ///
 /// # Errors
 /// The request names something unknown.
@@ -48,7 +48,7 @@ pub fn targets(
     Ok(Targets { fitting: None, count, roots, is_complete })
 }
 
-/// What is missing on a host, as parts of what it has of each class, added up.
+/// The missing amount on a host, as a fraction of its amount of each class, added up.
 #[expect(clippy::cast_precision_loss, reason = "hosts are only put into an order by it")]
 fn lacking(world: &World, query: &Query, root: u32) -> f64 {
     let mut sum = 0.0;
@@ -62,7 +62,7 @@ fn lacking(world: &World, query: &Query, root: u32) -> f64 {
             all = all.saturating_add(entry.capacity());
         }
         let missing = units.saturating_sub(free).max(0);
-        // What is shared with the host is not counted.
+        // Sharing providers of the host are not counted.
         sum += missing as f64 / all.max(1) as f64;
     }
     sum

@@ -6,7 +6,7 @@ use crate::solver::budget::Budget;
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
 
-/// The bound, given its part for moves.
+/// Completes the bound, given its component for moves.
 pub(super) fn bound(state: &State<'_>, mut least: Cost, budget: &mut Budget<'_>) -> Bound {
     let levels = (0..state.model.counted.len()).map(|level| load(state, level, budget));
     let levels: Vec<LoadBound> = levels.collect();

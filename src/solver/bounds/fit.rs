@@ -11,7 +11,7 @@ use crate::solver::state::State;
 
 /// Whether a host may be used.
 pub(super) type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
-/// How many servers may come to a host.
+/// The maximum number of further servers on a host.
 type Most<'u> = &'u dyn Fn(usize) -> usize;
 
 /// A lower bound on the fit of the remaining bundles.
@@ -32,12 +32,11 @@ impl FitBound {
     }
 }
 
-/// A lower bound on the fit of the remaining bundles, assuming that they use only usable hosts, at
-/// most so many servers of each kind come to a host, and no more servers move than must. `None` if
-/// that is impossible.
+/// A lower bound on the fit of the remaining bundles, assuming that they use only usable hosts, at most `most`
+/// servers of each kind per host, and the minimum number of moves. `None` if that is impossible.
 ///
-/// `more_units` is the number of counted units that are opened in addition, and whether only hosts in
-/// use count. The result must not be used once the budget is spent.
+/// `more_units` is the number of further counted units that are opened, and whether only hosts in use count. The
+/// result must not be used once the budget is spent.
 pub(super) fn fit_bound(
     state: &State<'_>,
     limits: &Limits,
@@ -69,14 +68,13 @@ pub(super) fn fit_bound(
     is_there.then_some(FitBound { cliques })
 }
 
-/// Kinds whose bundles need a host each, because one diversity rule binds them (a clique in the
-/// graph of conflicts); or one other kind by itself.
+/// Kinds whose bundles need a host each, because one diversity rule binds them (a clique in the graph of
+/// conflicts); or a single other kind.
 #[derive(Debug, Default)]
 struct Clique {
     rule: Option<usize>,
     members: Vec<KindFill>,
-    /// The fit costs of the cheapest hosts, one for each bundle, and the number of hosts that are
-    /// needed.
+    /// The fit costs of the cheapest hosts, one for each bundle, and the number of hosts needed.
     fit_costs: Vec<u64>,
     hosts: usize,
     /// The bound if only a number of units may be opened.
@@ -121,8 +119,7 @@ impl Clique {
         self.fit_costs.len() < self.hosts || self.members.iter().any(|it| it.left > 0)
     }
 
-    /// Fills a host with at most so many servers of each kind. Returns whether it was the last one
-    /// needed.
+    /// Fills a host with at most `most` servers of each kind. Returns whether it was the last one needed.
     fn fill(&mut self, state: &State<'_>, (host, most): (usize, usize), fit_cost: u64) -> bool {
         let mut can_be = false;
         for it in &mut self.members {
@@ -227,7 +224,7 @@ impl FitInFewUnits {
         if all == NONE || one == NONE {
             return None;
         }
-        // It is not known which hosts the larger bundles get: at best, the cheapest one.
+        // The hosts of the larger bundles are unknown: at best, each gets the cheapest one.
         let larger = servers.iter().map(|it| it - fewest).sum::<u64>();
         Some(all * fewest + one * larger)
     }

@@ -1,15 +1,15 @@
-//! The most even way to distribute servers over units, and the least even one.
+//! The most even distribution of servers over units, and the least even one.
 
-/// Fills units evenly: each of `left` servers goes where the fewest are and there is room. Units are
-/// given by the servers in them and by how many more there is room for. Returns the servers in each
-/// unit, or `None` if there is no room for all.
+/// Fills units evenly: each of `left` servers is added to the unit with the fewest servers among those with room. A
+/// unit is given by its servers and its remaining room. Returns the servers in each unit, or `None` if there is too
+/// little room.
 ///
-/// No other way to distribute the servers has a smaller largest count, or if that is the same a smaller
-/// next one, and so on; nor has any a smaller sum of squares. If some other way `y` did, take a unit
-/// `a` where `y` has more than this one `x`, and a unit `b` where it has less: as `b` has room in `y`,
-/// and the last server that came to `b` in `x` found no unit with fewer and room, `x` has at most `y_a`
-/// servers in `b`, and moving a server of `y` from `a` to `b` does not make it worse. Finitely many such
-/// moves turn `y` into a placement that is as even as `x`.
+/// No other distribution has a smaller largest count, or with an equal one a smaller next one, and so on; nor has
+/// any a smaller sum of squares. Suppose that another distribution `y` does. Take a unit `a` where `y` has more
+/// than this one `x`, and a unit `b` where it has less: as `b` has room in `y`, and the last server added to `b` in
+/// `x` found no unit with fewer servers and room, `x` has at most `y_a` servers in `b`, and moving a server of `y`
+/// from `a` to `b` does not make it worse. Finitely many such moves turn `y` into a placement that is as even as
+/// `x`.
 pub(super) fn levelled(units: &[(u64, u64)], left: u64) -> Option<Vec<u64>> {
     let room = |(_, room): &(u64, u64)| u128::from(*room);
     if units.iter().map(room).sum::<u128>() < u128::from(left) {
@@ -40,11 +40,11 @@ pub(super) fn levelled(units: &[(u64, u64)], left: u64) -> Option<Vec<u64>> {
     Some(units.iter().map(of_unit).collect())
 }
 
-/// Fills as few units as possible with all servers, the largest first, as if none were placed. Units are
-/// given as in [`levelled`]. Returns the servers in each unit, or `None` if there is no room for all.
+/// Fills as few units as possible with all servers, the largest first, as if none were placed. Units are given as
+/// in [`levelled`]. Returns the servers in each unit, or `None` if there is too little room.
 ///
-/// No distribution has a larger sum of squares: moving a server to a unit that has no fewer makes the
-/// sum larger, and such moves turn every distribution into this one.
+/// No distribution has a larger sum of squares: moving a server to a unit with at least as many makes the sum
+/// larger, and such moves turn every distribution into this one.
 pub(super) fn piled(units: &[(u64, u64)], all: u64) -> Option<Vec<u64>> {
     let mut most: Vec<u64> = units.iter().map(|(count, room)| count + room).collect();
     most.sort_unstable_by(|one, other| other.cmp(one));

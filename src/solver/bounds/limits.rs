@@ -1,5 +1,4 @@
-//! Upper bounds on what hosts and counted units offer, computed once for the empty placement, for the
-//! bounds.
+//! Upper bounds on the capacity of hosts and counted units, computed once for the empty placement, for the bounds.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, units and rules are numbered densely")]
 
@@ -12,32 +11,32 @@ use crate::solver::model::BundleKind;
 use crate::solver::problem::Rule;
 use crate::solver::state::State;
 
-/// What each unit offers at most, as (amount, unit), descending.
+/// The maximum offer of each unit, as (amount, unit), descending.
 pub(super) type ByUnit = Vec<(u128, usize)>;
 
-/// Upper bounds on what hosts and racks offer.
+/// Upper bounds on the offers of hosts and racks.
 #[derive(Debug)]
 pub(in crate::solver) struct Limits {
     /// By class, the prefix sums of the private capacity of unused hosts, the largest first.
     pub(in crate::solver) new_hosts: Vec<Vec<u128>>,
     /// By kind, the maximum slots of an unused host.
     pub(super) most_on_new: Vec<usize>,
-    /// For each kind, its class: kinds of different classes are never on one host, because their
-    /// bundles are in different exclusivity rules.
+    /// For each kind, its class: kinds of different classes are never on one host, because their bundles are in
+    /// different exclusivity rules.
     pub(super) exclusive_class: Vec<usize>,
     /// The number of these classes.
     pub(super) exclusive_classes: usize,
-    /// With packing of racks or clusters: what these offer on hosts in use, and on all hosts.
+    /// With packing of racks or clusters: their offers on hosts in use, and on all hosts.
     pub(in crate::solver) in_use: Offers,
     pub(in crate::solver) all: Offers,
-    /// How many servers each of these can take, for the choice of the next one.
+    /// The number of servers that each of these can take, for the choice of the next one.
     pub(in crate::solver) potential: Vec<u64>,
     /// For each kind, the rule of its clique: the diversity rule with the most bundles among those
     /// that bind it.
     pub(super) cliques: Vec<Option<usize>>,
 }
 
-/// What each unit offers at most.
+/// The maximum offer of each unit.
 #[derive(Debug, Default)]
 pub(in crate::solver) struct Offers {
     /// By class, the free private capacity.
@@ -51,7 +50,7 @@ pub(in crate::solver) struct Offers {
 }
 
 impl Limits {
-    /// The limits of an empty state. They must not be used once the budget is spent.
+    /// Computes the limits of an empty state. They must not be used once the budget is spent.
     pub(in crate::solver) fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
         let model = state.model;
         let hosts = &model.problem.hosts;
@@ -109,8 +108,8 @@ impl Limits {
     }
 }
 
-/// For each kind, the number of the set of exclusivity rules that it is in, and how many sets there
-/// are. A bundle in such a rule shares its unit only with bundles in the same rule.
+/// For each kind, the number of the set of exclusivity rules that bind it, and the number of sets. A bundle in such
+/// a rule shares its unit only with bundles in the same rule.
 fn exclusive_classes(state: &State<'_>) -> (Vec<usize>, usize) {
     let model = state.model;
     let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
@@ -177,7 +176,7 @@ fn slots(state: &State<'_>, kind: usize, host: usize) -> usize {
     if state.domains.is_open(kind, host) { state.domains.slots(kind, host) } else { 0 }
 }
 
-/// Limits what each unit offers to one, if bundles must be in different units.
+/// Limits the offer of each unit to 1, if bundles must be in different units.
 fn at_most_one(mut offers: ByUnit, is_apart: bool) -> ByUnit {
     for (amount, _) in offers.iter_mut().filter(|_| is_apart) {
         *amount = 1.min(*amount);
@@ -215,8 +214,8 @@ fn potential(
     potential
 }
 
-/// The diversity rule with the most bundles among those in which each bundle of a kind is a part by
-/// itself. `bundles` has the number of bundles of each rule.
+/// The diversity rule with the most bundles among those in which each bundle of a kind is a part of its own.
+/// `bundles` has the number of bundles of each rule.
 fn clique(state: &State<'_>, kind: usize, bundles: &[usize]) -> Option<usize> {
     let model = state.model;
     let rules = model.kinds[kind].rules.iter().filter(|(rule, part)| {

@@ -1,5 +1,5 @@
-//! A lower bound on what the remaining bundles add to the load of units: each kind alone, on the units
-//! where it adds least.
+//! A lower bound on the load that the remaining bundles add to units: each kind alone, on the units where it adds
+//! least.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and units are numbered densely")]
 
@@ -10,10 +10,10 @@ use super::room::slots_by_unit;
 use crate::solver::budget::Budget;
 use crate::solver::state::State;
 
-/// What the remaining bundles add to the load of the units of one level at least.
+/// A lower bound on the load that the remaining bundles add to the units of one level.
 #[derive(Debug, Default)]
 pub(in crate::solver) struct LoadBound {
-    /// For each kind, the sum over its bundles, and what the last one adds.
+    /// For each kind, the sum over its bundles, and the addition of the last one.
     kinds: Vec<(u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! A lower bound, and what it consists of.
+//! A lower bound and its components.
 
 use super::fit::FitBound;
 use super::load::LoadBound;
@@ -9,16 +9,16 @@ use crate::solver::solution::Cost;
 #[derive(Debug)]
 pub(in crate::solver) struct Bound {
     pub(in crate::solver) least: Cost,
-    /// The bound on what the soft rules cost, if it was computed.
+    /// The bound on the cost of the soft rules, if it was computed.
     pub(in crate::solver) soft_rules: Option<SoftBound>,
-    /// The bound on what the remaining bundles add to the last components, if it was computed.
+    /// The bound on the additions of the remaining bundles to the last components, if it was computed.
     pub(in crate::solver) rest: Rest,
 }
 
-/// A lower bound on what the remaining bundles add to the components that are sums over bundles.
+/// A lower bound on the additions of the remaining bundles to the components that are sums over bundles.
 #[derive(Debug)]
 pub(in crate::solver) enum Rest {
-    /// It was not computed.
+    /// Not computed.
     Unknown,
     /// To the fit.
     Fit(FitBound),

@@ -1,9 +1,9 @@
-//! A lower bound on the cost of every completion of a partial placement, or the proof that there is
-//! none. docs/solver.md derives it.
+//! A lower bound on the cost of every completion of a partial placement, or the proof that it has no completion.
+//! docs/solver.md derives it.
 //!
-//! Costs are compared lexicographically, so the bound of each component may assume that the
-//! components before it meet their bounds exactly. If no new host is needed, for example, fit is
-//! bounded for hosts in use alone: a completion with a new host costs more anyway.
+//! Costs are compared lexicographically, so the bound of each component may assume that the components before it
+//! meet their bounds exactly. If no new host is needed, for example, fit is bounded for hosts in use alone: a
+//! completion with a new host costs more anyway.
 
 #![expect(
     clippy::indexing_slicing,
@@ -53,7 +53,7 @@ pub(super) fn bound(
         return Some(Bound { least, soft_rules: None, rest: Rest::Unknown });
     }
     let soft_rules = match best {
-        // What is placed costs as much as the best already.
+        // The placed bundles already cost as much as the best placement.
         Some(best) if best.violations <= least.violations => None,
         Some(_) | None => Some(SoftBound::of(state, budget)?),
     };
@@ -79,7 +79,7 @@ pub(super) fn feasible(state: &State<'_>, limits: &Limits, budget: &mut Budget<'
     }
 }
 
-/// Whether a kind has fewer slots than bundles, or a diversity rule fewer units than parts.
+/// Returns whether a kind has fewer slots than bundles, or a diversity rule fewer units than parts.
 fn is_infeasible(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     budget.is_spent_after(4 * state.unplaced.len());
     state.unplaced_kinds().any(|(kind, left)| {

@@ -11,7 +11,7 @@ use crate::solver::counted::CountedUnits;
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
 
-/// The bound, given its part for moves and what must come into use of hosts.
+/// Completes the bound, given its component for moves and the hosts that must come into use.
 pub(super) fn bound(
     state: &State<'_>,
     limits: &Limits,
@@ -43,8 +43,8 @@ pub(super) fn bound(
     with_fit(state, limits, least, (more_units, &is_usable), budget)
 }
 
-/// Adds the bound on the fit. If the bundles do not fit on the hosts that are usable as long as the
-/// components before meet their bounds, they do not, and the last of them is higher.
+/// Adds the bound on the fit. If the bundles do not fit on the hosts that are usable while the components before
+/// meet their bounds, the last of these bounds is raised.
 fn with_fit(
     state: &State<'_>,
     limits: &Limits,
@@ -63,7 +63,7 @@ fn with_fit(
     Bound { least, soft_rules: None, rest }
 }
 
-/// Upper bounds on what hosts in open units offer.
+/// Upper bounds on the offers of hosts in open units.
 struct OpenUnits {
     free: Vec<u128>,
     slots: Vec<u128>,
@@ -153,8 +153,8 @@ impl OpenUnits {
 }
 
 impl OpenUnits {
-    /// A lower bound on the number of hosts that must come into use if no more than `units` further
-    /// units are opened. These are the hosts in use in open units.
+    /// A lower bound on the number of hosts that must come into use if no more than `units` further units are
+    /// opened. The hosts in use are those in open units.
     fn new_hosts(
         &self,
         state: &State<'_>,
@@ -188,14 +188,13 @@ impl OpenUnits {
     }
 }
 
-/// The untouched units, those that offer most first.
+/// The untouched units, largest offers first.
 fn untouched(state: &State<'_>, limits: &ByUnit) -> impl Iterator<Item = u128> {
     let is_untouched = |unit: usize| state.score.servers(0, unit) == 0;
     limits.iter().filter(move |(_, unit)| is_untouched(*unit)).map(|(offer, _)| *offer)
 }
 
-/// The number of untouched units that are needed for what is missing, if the largest are taken
-/// first.
+/// The number of untouched units needed for the missing amount, if the largest are taken first.
 fn units(state: &State<'_>, limits: &ByUnit, needed: u128, known: u128) -> u64 {
     let mut missing = needed.saturating_sub(known);
     let mut units = 0;

@@ -53,8 +53,8 @@ pub(super) fn missing_units(
     missing
 }
 
-/// The number of unplaced parts of a rule beyond the units of their kinds, summed over the kinds
-/// whose bundles are each a part by themselves.
+/// The number of unplaced parts of a rule beyond the units of their kinds, summed over the kinds whose bundles are
+/// each a part of their own.
 pub(super) fn parts_without_unit(
     state: &State<'_>,
     rule: usize,

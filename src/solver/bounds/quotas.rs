@@ -1,4 +1,4 @@
-//! Whether the remaining servers of the rules that count servers have room.
+//! Checks whether the remaining servers of the rules that count servers have room.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, units and quotas are numbered densely")]
 
@@ -8,7 +8,7 @@ use crate::solver::model::Quota;
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// Whether the units have too little room for the servers of a rule, or too few servers are left to
+/// Returns whether the units have too little room for the servers of a rule, or too few servers are left to
 /// distribute them evenly.
 pub(super) fn exceeds_quotas(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     let model = state.model;
@@ -50,7 +50,7 @@ pub(super) fn exceeds_quotas(state: &State<'_>, budget: &mut Budget<'_>) -> bool
     })
 }
 
-/// How many more servers of a quota each unit has room for at most.
+/// The room of each unit for further servers of a quota, as an upper bound.
 fn room(state: &State<'_>, (nth, quota): (usize, &Quota), budget: &mut Budget<'_>) -> Vec<u64> {
     let model = state.model;
     let counts = &state.quota_counts[nth];

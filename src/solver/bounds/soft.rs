@@ -1,4 +1,4 @@
-//! A lower bound on what the soft rules cost.
+//! A lower bound on the cost of the soft rules.
 
 #![expect(
     clippy::indexing_slicing,
@@ -11,13 +11,13 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::{SoftRuleKind, pairs};
 use crate::solver::state::State;
 
-/// A lower bound on what the soft rules cost, with what is placed.
+/// A lower bound on the cost of the soft rules, including the placed servers.
 #[derive(Debug)]
 pub(in crate::solver) struct SoftBound {
     placed: u64,
-    /// For each kind, the number of unplaced bundles, and the least that one costs with what is placed.
+    /// For each kind, the number of unplaced bundles, and the minimum cost of one together with the placed servers.
     kinds: Vec<(u64, u64)>,
-    /// The bound that considers each soft rule by itself.
+    /// The bound that considers each soft rule alone.
     alone: u64,
 }
 
@@ -27,7 +27,7 @@ impl SoftBound {
         self.alone.max(self.placed + self.others())
     }
 
-    /// The bound on what the unplaced bundles add but for one of a kind.
+    /// The bound on the additions of the unplaced bundles except one of a kind.
     pub(in crate::solver) fn without(&self, kind: usize) -> u64 {
         self.others() - self.kinds.get(kind).map_or(0, |(_, least)| *least)
     }
@@ -64,7 +64,7 @@ impl SoftBound {
     }
 }
 
-/// What a soft rule costs at least, considered by itself.
+/// The minimum cost of a soft rule, considered alone.
 fn alone(state: &State<'_>, soft: usize, budget: &mut Budget<'_>) -> Option<u64> {
     let model = state.model;
     let it = &model.problem.soft_rules[soft];

@@ -1,4 +1,4 @@
-//! The bound for spreading: the most even counts that there is room for, and then fit.
+//! The bound for spreading: the most even counts for which there is room, and then fit.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and units are numbered densely")]
 
@@ -11,7 +11,7 @@ use crate::solver::budget::Budget;
 use crate::solver::solution::{Cost, Counts};
 use crate::solver::state::State;
 
-/// The bound, given its part for moves; `None` if the servers have no room.
+/// Completes the bound, given its component for moves; `None` if the servers have no room.
 pub(super) fn bound(
     state: &State<'_>,
     limits: &Limits,
@@ -46,7 +46,7 @@ pub(super) fn bound(
     Some(Bound { least, soft_rules: None, rest })
 }
 
-/// The most even counts at a level, given how many more servers each unit has room for.
+/// The most even counts at a level, given the room of each unit for further servers.
 fn counts(state: &State<'_>, level: usize, budget: &mut Budget<'_>) -> Option<Counts> {
     let model = state.model;
     let counted = &model.counted[level];

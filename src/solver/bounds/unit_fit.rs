@@ -15,7 +15,7 @@ use crate::solver::state::State;
 const HOSTS_MAX: usize = 200;
 /// The maximum number of units that a table covers.
 const UNITS_MAX: usize = 4;
-/// Stands for "there are not that many hosts".
+/// The entry if there are not enough hosts.
 pub(super) const NONE: u64 = u64::MAX;
 
 /// By number of units (less one) and number of hosts: a lower bound on the sum of the hosts' fit
@@ -24,8 +24,7 @@ pub(super) const NONE: u64 = u64::MAX;
 pub(super) struct UnitFitTable(pub(super) Vec<Vec<u64>>);
 
 impl UnitFitTable {
-    /// The table for the hosts that count and are open to one of these kinds, before anything is
-    /// placed.
+    /// Computes the table for the hosts that count and are open to one of these kinds, before anything is placed.
     pub(super) fn of(
         state: &State<'_>,
         (units, kinds): (&CountedUnits, &[usize]),

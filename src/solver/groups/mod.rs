@@ -1,19 +1,18 @@
-//! From the nested groups of clients to the solver's rules.
+//! Converts the nested groups of clients to the solver's rules.
 //!
-//! A nested group counts in the outer group as all servers below it. Every nesting therefore has a
-//! meaning: affinity and exclusivity bind all of these servers, and diversity keeps the servers of
-//! one member apart from those of the other members. The nested group's own rule applies in
-//! addition.
+//! A nested group counts in the outer group as all servers below it. Every nesting therefore has a meaning:
+//! affinity and exclusivity bind all of these servers, and diversity keeps the servers of one member apart from
+//! those of the other members. The nested group's own rule applies in addition.
 //!
-//! A soft group binds the same servers by a [`SoftRule`] instead of a rule. A group that limits the number
-//! of its servers in a unit counts all servers below it, each by itself, whatever groups they are in.
+//! A soft group binds the same servers by a [`SoftRule`] instead of a rule. A group that limits the number of its
+//! servers in a unit counts all servers below it individually, whatever groups they are in.
 //!
-//! *Example.* A diversity group of racks with the members X and Y, where X and Y are affinity
-//! groups of hosts with two servers each, becomes three rules: `Apart(Rack, [[0, 1], [2, 3]])`,
-//! `Together(Host, [0, 1])`, `Together(Host, [2, 3])`.
+//! *Example.* A diversity group of racks with the members X and Y, where X and Y are affinity groups of hosts with
+//! two servers each, becomes three rules: `Apart(Rack, [[0, 1], [2, 3]])`, `Together(Host, [0, 1])`,
+//! `Together(Host, [2, 3])`.
 //!
-//! Clients choose the nesting, so the work is bounded: each group is expanded once, however many
-//! groups contain it, and [`GROUPS_MAX`], [`NESTING_MAX`] and [`MEMBERS_MAX`] bound the rest.
+//! Clients choose the nesting, so the work is bounded: each group is expanded once, however many groups contain it,
+//! and [`GROUPS_MAX`], [`NESTING_MAX`] and [`MEMBERS_MAX`] bound the rest.
 
 use std::collections::HashSet;
 
@@ -36,32 +35,32 @@ pub const MEMBERS_MAX: usize = 100_000;
 pub struct Group {
     /// Its rule.
     pub kind: GroupKind,
-    /// The units that the rule is about.
+    /// The units that the rule applies to.
     pub level: Level,
-    /// What it asks beside its kind.
+    /// Its further conditions.
     pub terms: Terms,
     /// Its members.
     pub members: Vec<Member>,
 }
 
-/// What a group asks beside its kind.
+/// Conditions of a group besides its kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// Affinity and diversity: whether the rule may be broken, and what each pair costs that does.
+    /// Affinity and diversity: if the rule may be broken, the cost of each pair that breaks it.
     pub soft: Option<u32>,
-    /// Diversity: instead of keeping members apart, at most so many servers are in one unit.
+    /// Diversity: the maximum number of servers in one unit, instead of keeping members apart.
     pub max_per_unit: Option<u32>,
-    /// Diversity: instead of keeping members apart, no domain has so many servers more than another.
+    /// Diversity: the maximum difference between the numbers of servers of two domains, instead of keeping members
+    /// apart.
     pub max_skew: Option<u32>,
 }
 
-/// The rules that groups come to, hard and soft, in the order of the groups, each with the position of its
-/// group.
+/// The hard and soft rules of groups, in the order of the groups, each with the position of its group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupRules {
-    /// What must be.
+    /// Rules that must hold.
     pub rules: Vec<(usize, Rule)>,
-    /// What may be broken.
+    /// Rules that may be broken.
     pub soft_rules: Vec<(usize, SoftRule)>,
 }
 
@@ -74,7 +73,7 @@ pub enum Member {
     Group(usize),
 }
 
-/// Why no choice of hosts can satisfy some groups. Groups and servers are named by their positions.
+/// A reason why no choice of hosts can satisfy some groups. Groups and servers are given by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
     /// A group contains itself, directly or through others.
@@ -116,7 +115,7 @@ pub enum GroupError {
     TooLarge(usize),
 }
 
-/// The rules and soft rules of groups over a number of servers. A group without servers has none. The
+/// Converts groups over a number of servers to rules and soft rules. A group without servers has no rule. The
 /// domains of even distributions are left empty: they depend on the hosts.
 ///
 /// Work and memory are linear in the groups and in [`MEMBERS_MAX`], except for sorting.
@@ -178,7 +177,7 @@ fn counting(group: &Group, servers: &[usize]) -> impl Iterator<Item = Rule> {
     at_most.into_iter().chain(group.terms.max_skew.map(skew).map(Rule::Skew))
 }
 
-/// The rule of a soft group; exclusivity has none.
+/// The rule of a soft group; exclusivity has no soft rule.
 fn soft(
     nesting: &Nesting<'_>,
     (number, group): (usize, &Group),
@@ -288,8 +287,7 @@ impl Nesting<'_> {
         Ok(Progress::Done { servers, layers })
     }
 
-    /// The servers below an expanded group. A group that is needed and not yet expanded contains
-    /// itself.
+    /// The servers below an expanded group. A group that is needed before it has been expanded contains itself.
     fn of_group(&self, number: usize) -> Result<&[usize], GroupError> {
         match self.known.get(number) {
             Some(Progress::Done { servers, .. }) => Ok(servers),

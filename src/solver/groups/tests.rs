@@ -1,4 +1,4 @@
-//! Groups beside a literal reading of what nesting means, and how much work they are.
+//! Compares groups with a literal reading of nesting, and measures the work.
 
 use proptest::prelude::{Just, ProptestConfig, Strategy, prop_assert_eq, prop_oneof, proptest};
 
@@ -37,7 +37,7 @@ fn groups(groups: &[(GroupKind, Level, &[Member])]) -> Vec<Group> {
     groups.iter().map(group).collect()
 }
 
-/// Every nesting of two, at one level: what the outer group, which is the second, comes to.
+/// Every nesting of two groups at one level: the rule of the outer group, which is the second.
 #[test]
 fn every_nesting_has_a_meaning() {
     let host = Level::Host;
@@ -138,8 +138,7 @@ fn a_group_in_several_groups_is_no_cycle() {
     assert_eq!(found[2], (2, Rule::Alone(Level::Rack, vec![0, 1, 2])));
 }
 
-/// The same rules read literally: each group is expanded anew wherever it is named, which takes
-/// exponential time.
+/// The same rules read literally: each group is expanded again wherever it is named, which takes exponential time.
 mod literal {
     use super::{Group, GroupError, GroupKind, Level, Member, Rule};
 
@@ -250,8 +249,8 @@ proptest! {
     }
 }
 
-/// So many layers of two groups each; both have both groups of the layer below, and those of the
-/// lowest layer have both servers.
+/// Layers of two groups each; both contain both groups of the layer below, and those of the lowest layer both
+/// servers.
 fn layers(count: usize) -> Vec<Group> {
     let group = |nth: usize| {
         let members = match (nth / 2).checked_sub(1) {
@@ -263,7 +262,7 @@ fn layers(count: usize) -> Vec<Group> {
     (0..2 * count).map(group).collect()
 }
 
-/// So many groups, each inside of the one before; the last has a server.
+/// A chain of groups, each inside of the one before; the last has a server.
 fn chain(count: usize) -> Vec<Group> {
     let member = |nth: usize| if nth + 1 == count { s(0) } else { g(nth + 1) };
     let group = |nth| Group {
@@ -275,7 +274,7 @@ fn chain(count: usize) -> Vec<Group> {
     (0..count).map(group).collect()
 }
 
-/// Allocations while groups are expanded: each expansion of a group makes a list of its servers.
+/// Number of allocations while groups are expanded: each expansion of a group creates a list of its servers.
 fn effort(groups: &[Group], servers: usize) -> u64 {
     let mut found = None;
     let counted = allocation_counter::measure(|| found = Some(rules(groups, servers)));
@@ -286,7 +285,7 @@ fn effort(groups: &[Group], servers: usize) -> u64 {
 #[test]
 fn a_group_that_is_in_many_is_expanded_once() {
     for groups in [layers(40), layers(40).into_iter().rev().collect::<Vec<_>>()] {
-        // The other way round, the numbers are as well.
+        // In reverse order, the numbers are reversed as well.
         let turned = groups.first().is_some_and(|group| group.members[0] != s(0));
         let last = groups.len() - 1;
         let turn = |member: &Member| match member {
@@ -312,7 +311,7 @@ fn groups_are_nested_so_deep_and_no_deeper() {
     }
     let too_deep = chain(NESTING_MAX + 1);
     assert_eq!(rules(&too_deep, 1), Err(GroupError::TooDeep(0)));
-    // Whichever end is looked at first.
+    // The result is the same from either end.
     let member = |nth: usize| if nth == 0 { s(0) } else { g(nth - 1) };
     let group = |nth| Group {
         kind: D,

@@ -24,7 +24,7 @@ pub(in crate::solver) struct Bundle {
     pub(in crate::solver) allowed_hosts: AllowedHosts,
     /// The present host of each server.
     pub(super) current_hosts: Vec<Option<usize>>,
-    /// What its servers add to the use of their host, equal ones together. Empty unless the policy
+    /// The additions of its servers to the use of their host, equal ones together. Empty unless the policy
     /// balances.
     pub(in crate::solver) additions: Vec<Addition>,
     /// The rules that bind it, each with its part.
@@ -119,8 +119,8 @@ fn loads(
     Some((with_load, loads.into_iter().collect::<Option<_>>()?))
 }
 
-/// Limits the bundles that a rule binds to hosts in a unit of its level that is known and that the rule
-/// admits. `None` once the budget is spent.
+/// Limits the bundles that a rule binds to hosts in a known unit of its level that the rule admits. `None` once the
+/// budget is spent.
 fn restrict(
     bundles: &mut [Bundle],
     bound: &[usize],
@@ -160,7 +160,7 @@ fn restrict(
     if budget.is_spent() { None } else { Some(()) }
 }
 
-/// The units that a rule names as the only ones for its servers.
+/// The only units that a rule allows for its servers.
 fn domains(rule: &Rule, units: &Units) -> Option<HashSet<usize>> {
     let Rule::Skew(skew) = rule else { return None };
     Some(skew.domains.iter().filter_map(|host| units.unit(skew.level, *host)).collect())
@@ -188,7 +188,7 @@ fn members(problem: &PlacementProblem) -> Vec<Vec<usize>> {
     members
 }
 
-/// The hosts that bundles may be on, by their load and by what their servers may be on.
+/// The hosts that bundles may be on, by their load and by the allowed hosts of their servers.
 type KnownHosts = HashMap<(usize, Vec<Result<usize, *const bool>>), AllowedHosts>;
 
 /// The hosts that all of these servers may be on, with their load. Bundles with the same load and
@@ -210,7 +210,7 @@ fn allowed_hosts(
     };
     let key = (number, open.iter().map(|it| it.identity()).collect());
     let found = known.entry(key).or_insert_with(|| match open.as_slice() {
-        // A list from which no host is removed stays the same one, so that it is not compared with others.
+        // A list from which no host is removed stays identical, so that it is not compared with others.
         [only] if is_possible(only, budget) => AllowedHosts::clone(only),
         open => {
             budget.is_spent_with(problem.hosts.len() / 8);
@@ -248,7 +248,7 @@ fn bundle(
     }
 }
 
-/// What some servers add to the use of their host.
+/// The additions of some servers to the use of their host.
 fn additions(problem: &PlacementProblem, servers: &[usize]) -> Vec<Addition> {
     if problem.policy.goal != Goal::Balance {
         return Vec::new();
@@ -295,7 +295,7 @@ fn bind(
                     Some(_) | None => bundle.members.push((number, 1)),
                 }
             }
-            // Servers of one host are to be in different units.
+            // Servers of one host would have to be in different units.
             match part_of.insert(nth, part) {
                 Some(other) if other != part => return None,
                 Some(_) => continue,
@@ -303,7 +303,7 @@ fn bind(
             }
             let bundle = bundles.get_mut(nth)?;
             bundle.rules.push((number, part));
-            // A server that is to be alone shares its host with another one.
+            // A server that must be alone would share its host with another one.
             let is_stranger =
                 |server| alone.as_ref().is_some_and(|members| !members.contains(server));
             if bundle.servers.iter().any(is_stranger) {

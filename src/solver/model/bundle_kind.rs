@@ -20,14 +20,13 @@ pub(in crate::solver) struct BundleKind {
     pub(in crate::solver) load: usize,
     /// The number of servers of one bundle.
     pub(in crate::solver) servers: u64,
-    /// The number of servers of one bundle that are on a host at present.
+    /// The number of servers of one bundle that currently have a host.
     pub(in crate::solver) settled: u64,
-    /// Their present hosts, each with the number of servers there.
+    /// Their current hosts, each with the number of servers there.
     pub(in crate::solver) homes: Vec<(usize, u64)>,
-    /// What the servers of one bundle add to the use of their host.
+    /// The additions of the servers of one bundle to the use of their host.
     pub(in crate::solver) additions: Vec<Addition>,
-    /// The rules that bind it, each with its part, or `None` if every bundle of the kind is a part
-    /// by itself.
+    /// The rules that bind it, each with its part, or `None` if every bundle of the kind is a part of its own.
     pub(in crate::solver) rules: Vec<(usize, Option<usize>)>,
     /// The rules that count servers, each with the number of its servers in one bundle.
     pub(super) members: Vec<(usize, u64)>,
@@ -35,7 +34,7 @@ pub(in crate::solver) struct BundleKind {
     pub(in crate::solver) quotas: Vec<(usize, u64)>,
     /// The soft rules, each with the number of its servers in one bundle.
     pub(in crate::solver) soft_rules: Vec<(usize, u64)>,
-    /// The most bundles that quotas allow on one host.
+    /// The maximum number of bundles that quotas allow on one host.
     pub(super) most_on_host: usize,
     /// By level, whether no two of the bundles can be in one unit.
     apart: [bool; 3],
@@ -50,7 +49,7 @@ impl BundleKind {
         self.settled - stay
     }
 
-    /// Whether no two of the bundles can be in one unit of a level.
+    /// Returns whether no two of the bundles can be in one unit of a level.
     pub(in crate::solver) fn is_apart(&self, level: Level) -> bool {
         self.apart[level as usize]
     }
@@ -62,11 +61,10 @@ impl BundleKind {
     }
 }
 
-/// Sorts bundles into kinds, and tells each bundle its kind.
+/// Sorts bundles into kinds, and sets the kind of each bundle.
 ///
-/// Two bundles are of one kind if they have the same load, the same allowed hosts, the same present
-/// hosts, the same role in the same rules and soft rules, and with balancing, if they add the same to the use of
-/// hosts.
+/// Two bundles are of one kind if they have the same load, the same allowed hosts, the same current hosts, the same
+/// role in the same rules and soft rules, and with balancing, the same additions to the use of hosts.
 pub(super) fn kinds(
     problem: &PlacementProblem,
     bundles: &mut [Bundle],
@@ -98,8 +96,8 @@ pub(super) fn kinds(
     kinds
 }
 
-/// Numbers for lists of allowed hosts: equal ones have the same number. A list that several bundles
-/// share is read once.
+/// Numbers for lists of allowed hosts: equal ones have the same number. A list that several bundles share is read
+/// once.
 #[derive(Default)]
 struct Lists {
     by_identity: HashMap<Result<usize, *const bool>, usize>,
@@ -119,7 +117,7 @@ impl Lists {
     }
 }
 
-/// The rules that bind a bundle, each with the part it is in, or `None` if it is that part.
+/// The rules that bind a bundle, each with its part, or `None` if the bundle is that part.
 fn roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usize>)> {
     let own: HashSet<usize> = bundle.servers.iter().copied().collect();
     let role = |(rule, part): &(usize, usize)| {
@@ -132,8 +130,8 @@ fn roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usiz
     bundle.rules.iter().map(role).collect()
 }
 
-/// The soft rules of a bundle, each with the part that it is in, or `None` if it has the whole part, and with
-/// the number of its servers.
+/// The soft rules of a bundle, each with its part, or `None` if the bundle is that part, and with the number of its
+/// servers.
 fn soft_roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usize>, u64)> {
     let role = |(soft, part, members): &(usize, usize, u64)| {
         let it = &problem.soft_rules[*soft];
@@ -151,7 +149,7 @@ fn most_by_class(loads: &[Load]) -> Vec<u64> {
     (0..classes).map(most).collect()
 }
 
-/// The kind of a bundle, without any bundles so far.
+/// Creates the kind of a bundle, without bundles.
 fn kind(
     problem: &PlacementProblem,
     first: &Bundle,

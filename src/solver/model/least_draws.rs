@@ -1,4 +1,4 @@
-//! The least that servers draw, by resource class: of all pools, and of private ones.
+//! The minimum draws of servers, by resource class: on all pools, and on private ones.
 
 #![expect(clippy::indexing_slicing, reason = "pools and classes are numbered densely")]
 
@@ -11,11 +11,11 @@ pub(super) type Sums = [Vec<u64>; 2];
 /// The pools, and which of them more than one host draws on.
 pub(super) type PoolTable<'t> = (&'t [Pool], &'t [bool]);
 
-/// By class, the minimum of what is drawn on any host.
+/// By class, the minimum draw over all hosts.
 pub(super) struct LeastDraws {
     pub(super) found: Sums,
     is_first: bool,
-    /// What is drawn on the current host, and by the current part and way there.
+    /// The draws on the current host, and of the current part and way there.
     sums: Sums,
     of_part: Sums,
     of_way: Sums,
@@ -28,24 +28,24 @@ impl LeastDraws {
         Self { found, is_first: true, sums, of_part, of_way }
     }
 
-    /// Begins with a host.
+    /// Starts a host.
     pub(super) fn begin_host(&mut self) {
         clear(&mut self.sums);
     }
 
-    /// Adds what is drawn in any case.
+    /// Adds unconditional draws.
     pub(super) fn add(&mut self, draws: &[(usize, u64)], pools: PoolTable<'_>) {
         sum_by_class(&mut self.sums, draws, pools);
     }
 
-    /// The same, if it has been summed up already: first of all pools, then of private ones.
+    /// The same for existing sums: first for all pools, then for private ones.
     pub(super) fn add_sums(&mut self, draws: &[u64]) {
         for (sum, it) in self.sums.iter_mut().flatten().zip(draws) {
             *sum = sum.saturating_add(*it);
         }
     }
 
-    /// Adds what a part draws at least, whichever way is chosen for it.
+    /// Adds the minimum draw of a part, over its ways.
     pub(super) fn add_part(&mut self, part: PartChoice<'_>, pools: PoolTable<'_>) {
         let Self { sums, of_part, of_way, .. } = self;
         let mut before: Option<&[(usize, u64)]> = None;
@@ -65,7 +65,7 @@ impl LeastDraws {
         }
     }
 
-    /// What is drawn on the current host: first of all pools, then of private ones.
+    /// The draws on the current host: first on all pools, then on private ones.
     pub(super) fn sums(&self) -> impl Iterator<Item = u64> {
         self.sums.iter().flatten().copied()
     }
@@ -87,7 +87,7 @@ fn sum_by_class([all, own]: &mut Sums, draws: &[(usize, u64)], (pools, shared): 
     }
 }
 
-/// Whether the same is drawn, from pools of the same classes, of which the same ones are private.
+/// Returns whether the draws are equal, on pools of the same classes, of which the same ones are private.
 fn are_alike(one: &[(usize, u64)], other: &[(usize, u64)], (pools, shared): PoolTable<'_>) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| {
@@ -103,7 +103,7 @@ fn clear(sums: &mut Sums) {
     }
 }
 
-/// Lowers each element to that of `other`, if it is less or this is the first time.
+/// Lowers each element to that of `other`, if that is less or this is the first time.
 fn lower(least: &mut Sums, other: &Sums, is_first: bool) {
     for (least, other) in least.iter_mut().flatten().zip(other.iter().flatten()) {
         *least = if is_first { *other } else { *other.min(least) };

@@ -1,4 +1,4 @@
-//! Loads: what bundles draw on each host, combined from the ways of their servers.
+//! Loads: the draws of bundles on each host, combined from the ways of their servers.
 
 #![expect(clippy::indexing_slicing, reason = "pools, classes and sizes are numbered densely")]
 
@@ -23,9 +23,9 @@ pub(in crate::solver) struct Load {
     /// The hosts in `at`, if it does not contain all.
     sparse: Option<Vec<usize>>,
     at: Vec<StoredDemand>,
-    /// By class, the minimum that is drawn on any host.
+    /// By class, the minimum draw on any host.
     pub(in crate::solver) least: Vec<u64>,
-    /// By class, the minimum that is drawn from private pools on any host.
+    /// By class, the minimum draw on private pools on any host.
     pub(in crate::solver) least_own: Vec<u64>,
 }
 
@@ -36,7 +36,7 @@ enum StoredDemand {
     Choice,
 }
 
-/// What a load draws on a host.
+/// The draws of a load on a host.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::solver) enum Demand<'l> {
     /// The bundle cannot be there.
@@ -134,8 +134,8 @@ impl Sizes<'_> {
         }
     }
 
-    /// A variant of the load of servers of these sizes, by its number: for each server, for each of
-    /// its parts, the source of its draws on shared pools.
+    /// A variant of the load of servers of these sizes, by its number: for each server, for each of its parts, the
+    /// source of its draws on shared pools.
     pub(in crate::solver) fn variant(
         &self,
         sizes: &[usize],
@@ -176,8 +176,8 @@ impl Sizes<'_> {
         is_few.then(|| hosts.filter(|host| *host < self.problem.hosts.len()).collect())
     }
 
-    /// What servers with these supplies draw together on a host on which they have no choice, where
-    /// each supply is that of so many servers. Supplies of hosts before this one are skipped.
+    /// The draws of servers with these supplies on a host without a choice of ways; each supply has its number of
+    /// servers. Supplies of hosts before this one are skipped.
     fn plain_demand<'s>(
         &self,
         supplies: &mut [(Peekable<impl Iterator<Item = (usize, &'s Supply)>>, u64)],
@@ -213,7 +213,7 @@ impl Sizes<'_> {
 fn merge_from(draws: &mut Vec<(usize, u64)>, from: usize) {
     let tail = &mut draws[from..];
     if tail.is_sorted_by(|one, other| one.0 < other.0) {
-        // The common case: nothing has to be combined.
+        // The common case: there is nothing to combine.
         return;
     }
     tail.sort_unstable();

@@ -51,11 +51,11 @@ pub(super) struct Model<'p> {
     pub(super) excluded_kinds: Vec<Vec<usize>>,
     /// The exclusivity rules.
     pub(super) exclusive_rules: Vec<usize>,
-    /// Which hosts are interchangeable, once that has been asked for.
+    /// The interchangeable hosts, computed on first use.
     symmetry: OnceLock<HostSymmetry>,
     /// The rules that count servers in units.
     pub(super) quotas: Vec<Quota>,
-    /// The units of the soft rules, and which of these are those of each.
+    /// The units of the soft rules, and the position of each rule's units among them.
     soft_units: Vec<CountedUnits>,
     units_of_soft: Vec<usize>,
     /// The units that the policy counts; with balancing, also their utilisation.
@@ -64,7 +64,7 @@ pub(super) struct Model<'p> {
     /// The fit cost of each host, and the hosts in ascending order of it.
     pub(super) fit_costs: Vec<u64>,
     pub(super) hosts_by_fit_cost: Vec<usize>,
-    /// For each shared pool, the hosts that draw on it; empty if there are none.
+    /// For each shared pool, the hosts that draw on it; empty if no pool is shared.
     pub(super) sharing: Vec<Vec<usize>>,
     /// The free private capacity of each host by class.
     pub(super) own_free: ByHost,
@@ -138,14 +138,14 @@ impl<'p> Model<'p> {
         Some(model)
     }
 
-    /// Which hosts are interchangeable. Only branch and bound asks for that, so it is found when first
-    /// asked for, and a plan that needs no branching does without.
+    /// The interchangeable hosts. Only branch and bound needs them, so they are computed on first use, and a plan
+    /// without branching never computes them.
     pub(super) fn symmetry(&self, budget: &mut Budget<'_>) -> &HostSymmetry {
         let Self { problem, units, sizes, kinds, bundles, symmetry, .. } = self;
         symmetry.get_or_init(|| HostSymmetry::of(problem, units, sizes, (kinds, bundles), budget))
     }
 
-    /// With packing of racks or clusters, these.
+    /// The packed racks or clusters, if the policy packs these.
     pub(super) fn packed(&self) -> Option<&CountedUnits> {
         self.counted.first().filter(|_| self.problem.policy.goal == Goal::Pack)
     }
@@ -163,7 +163,7 @@ impl<'p> Model<'p> {
     }
 }
 
-/// The units that soft rules count, and for each soft rule which of them are its own.
+/// The units that soft rules count, and the position of each rule's units among them.
 fn soft_units(
     problem: &PlacementProblem,
     budget: &mut Budget<'_>,

@@ -4,8 +4,8 @@ use super::bundle_kind::BundleKind;
 use super::units::Units;
 use crate::solver::problem::{Level, PlacementProblem, Rule};
 
-/// The most servers of a rule that each unit can have. An even distribution has such a limit, too: as
-/// the emptiest domain has no more than the average, the fullest has at most so many more.
+/// The maximum number of servers of a rule in each unit. An even distribution has such a limit, too: as the
+/// emptiest domain has no more than the average, the fullest has at most the allowed difference more.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Quota {
     /// The rule, by its position.

@@ -6,21 +6,21 @@ use std::ops::Range;
 
 use crate::solver::problem::{Choice, Draws, Pool, Supply, Way};
 
-/// Room is made for the parts of several servers at once if each has no more than this.
+/// Maximum number of parts of a server for which memory is reserved in advance.
 const PARTS_FEW: usize = 16;
 
-/// The choices of several servers. There are many, and to prepare them is much of the work before a search. So
-/// one whose ways all fit and draw on no shared pool is left in the problem, and nothing of it is copied.
+/// The choices of several servers. There are many, and preparing them is a large part of the work before a search.
+/// So a choice whose ways all fit and draw on no shared pool stays in the problem, and is not copied.
 #[derive(Debug)]
 pub(in crate::solver) struct ServerChoices<'p> {
     servers: Vec<StoredChoice<'p>>,
-    /// The parts of the other ones, with their ways.
+    /// The parts of the other choices, with their ways.
     parts: Vec<StoredPart>,
     ways: Vec<Way>,
     numbers: Vec<WayNumbers>,
-    /// The first one is that of all parts whose ways draw on no shared pool.
+    /// The first source is that of all parts whose ways draw on no shared pool.
     sources: Vec<Draws>,
-    /// The numbers that all take in memory.
+    /// The memory in use, in numbers.
     size: usize,
 }
 
@@ -29,13 +29,13 @@ struct StoredChoice<'p> {
     parts: PartsOf<'p>,
     /// Whether the choice for one part restricts that for others, apart from capacity.
     is_coupled: bool,
-    /// Whether it is known that no two ways draw on one pool.
+    /// Whether the ways are known to draw on different pools.
     is_disjoint: bool,
-    /// The most servers that the part with the fewest can supply from what pools have free at first.
+    /// The maximum number of servers that the scarcest part can supply from the initial free capacity.
     most: u64,
 }
 
-/// Where the parts of a server are.
+/// The location of the parts of a server.
 #[derive(Clone, Copy, Debug)]
 enum PartsOf<'p> {
     /// In the problem.
@@ -50,7 +50,7 @@ struct StoredPart {
     sources: Range<usize>,
 }
 
-/// What is known of a way besides the way itself.
+/// Numbers for a way.
 #[derive(Clone, Copy, Debug)]
 struct WayNumbers {
     /// The position among the ways of the part in the problem.
@@ -59,7 +59,7 @@ struct WayNumbers {
     source: usize,
 }
 
-/// The ways of one server on one host that fit there by themselves.
+/// The ways of one server on one host that fit there on their own.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::solver) struct ServerChoice<'m> {
     stored: StoredChoice<'m>,
@@ -125,7 +125,7 @@ impl<'p> ServerChoices<'p> {
         Some(self.servers.len() - 1)
     }
 
-    /// Stores parts with those ways whose draws are there. Returns the position of the first part.
+    /// Stores parts with those ways whose draws are available. Returns the position of the first part.
     fn store<'w>(
         &mut self,
         parts: impl Iterator<Item = &'w [Way]>,
@@ -161,7 +161,7 @@ impl<'p> ServerChoices<'p> {
         first
     }
 
-    /// Makes room for so many more servers that are like the first one, which is all there is so far.
+    /// Reserves memory for `servers` further servers that are like the first and only one.
     pub(super) fn reserve(&mut self, servers: usize) {
         self.servers.reserve_exact(servers);
         if (1..=PARTS_FEW).contains(&self.parts.len()) {
@@ -174,17 +174,17 @@ impl<'p> ServerChoices<'p> {
         Some(ServerChoice { stored: *self.servers.get(number)?, all: self })
     }
 
-    /// The numbers that all take in memory.
+    /// The memory in use, in numbers.
     pub(super) fn size(&self) -> usize {
         self.size
     }
 }
 
-/// What is found about the parts of a server.
+/// Properties of the parts of a server.
 struct Survey {
     /// A bit for each class that the parts draw.
     classes: u64,
-    /// Whether it is known that no two ways draw on one pool.
+    /// Whether the ways are known to draw on different pools.
     is_disjoint: bool,
     most: u64,
     /// Whether each part has a way.
@@ -201,7 +201,7 @@ impl Default for Survey {
 }
 
 impl Survey {
-    /// Adds a part with what its ways draw.
+    /// Adds a part with the draws of its ways.
     fn add_part<'d>(
         &mut self,
         ways: impl Iterator<Item = &'d Draws>,
@@ -217,7 +217,7 @@ impl Survey {
             for (pool, _) in draws {
                 self.is_whole &= shared.get(*pool) != Some(&true);
                 if let Some(pool) = pools.get(*pool) {
-                    // One bit stands for all classes from the 64th on.
+                    // One bit represents all classes from the 64th on.
                     classes |= 1 << pool.class.min(63);
                 }
             }
@@ -232,7 +232,7 @@ impl Survey {
     }
 }
 
-/// How often so much can be drawn from what pools have free. A pool that does not exist has nothing.
+/// The number of times that draws fit into the free capacity of pools. A pool that does not exist has nothing.
 fn times(draws: &Draws, pools: &[Pool]) -> u64 {
     let mut times = u64::MAX;
     for (pool, amount) in draws {
@@ -310,15 +310,15 @@ impl<'m> ServerChoice<'m> {
         self.stored.is_coupled
     }
 
-    /// Whether so many such servers fit on the host as long as nothing is drawn from its pools. `None`: that is not
-    /// known without packing them.
+    /// Returns whether `servers` such servers fit on the host while nothing is drawn from its pools. `None`:
+    /// unknown without packing them.
     pub(in crate::solver) fn fit_at_first(&self, servers: usize) -> Option<bool> {
         // Each way supplies as many as its pools have room for, whatever the others do.
         let is_known = self.stored.is_disjoint && !self.stored.is_coupled;
         is_known.then_some(servers as u64 <= self.stored.most)
     }
 
-    /// The most servers that the part with the fewest can supply as long as nothing is drawn from its pools.
+    /// The maximum number of servers that the scarcest part can supply while nothing is drawn from its pools.
     pub(in crate::solver) fn most_at_first(&self) -> u64 {
         self.stored.most
     }
@@ -333,8 +333,8 @@ impl<'m> ServerChoice<'m> {
         choice.can_hold(&chosen)
     }
 
-    /// Adds what conditions depend on if a way is chosen for a part. Providers for which this is the
-    /// same are interchangeable as far as conditions are concerned.
+    /// Adds the properties of a way that conditions depend on. Providers with equal properties are interchangeable
+    /// as far as conditions are concerned.
     pub(in crate::solver) fn describe(&self, part: usize, way: usize, into: &mut Vec<u64>) {
         let Some(choice) = self.choice() else { return };
         let way = &self.part(part).ways[way];
@@ -397,7 +397,7 @@ mod tests {
         free.iter().map(|(class, free)| Pool { class: *class, free: *free }).collect()
     }
 
-    /// A server whose parts draw so much from one of some pools.
+    /// A server whose parts each draw one of some amounts from a pool.
     fn supply(parts: &[&[(usize, u64)]]) -> Supply {
         let way = |draws: &(usize, u64)| Way { draws: Draws::from([*draws]), ..Way::default() };
         let parts = parts.iter().map(|ways| ways.iter().map(way)).collect();

@@ -31,12 +31,12 @@ pub(in crate::solver) struct Sizes<'p> {
     pub(super) has_choice: Vec<bool>,
     /// The number of resource classes.
     pub(in crate::solver) classes: usize,
-    /// By size, and by range of [`HOSTS_AT_ONCE`] hosts, the choices on hosts where some size has one; empty if
-    /// there are none.
+    /// By size, and by range of [`HOSTS_AT_ONCE`] hosts, the choices on hosts where some size has one; empty if no
+    /// size has a choice.
     choices: Vec<ChoicesOnHosts<'p>>,
 }
 
-/// The hosts on which one thread prepares the choices for a size before it takes the next ones.
+/// Number of hosts for which one thread prepares the choices of a size at once.
 const HOSTS_AT_ONCE: usize = 2048;
 
 /// The choices for one size on a range of hosts.
@@ -45,7 +45,7 @@ struct ChoicesOnHosts<'p> {
     choices: ServerChoices<'p>,
     /// For each host the number of the choice, counted from one.
     of_host: Vec<Option<NonZeroU32>>,
-    /// For each choice, the least that it draws by class: of all pools, then of private ones.
+    /// For each choice, its minimum draws by class: on all pools, then on private ones.
     least: Vec<u64>,
 }
 
@@ -68,8 +68,8 @@ impl<'p> Sizes<'p> {
                     open(server).eq(open(&problem.servers[*other]))
                 });
                 known.copied().unwrap_or_else(|| {
-                    // Only the pointer of a new size is remembered: a server that equals a known
-                    // size may have other ways on hosts that it must not be on.
+                    // A new size is remembered by its pointer alone: a server that equals a known size may have
+                    // other ways on hosts that it must not be on.
                     by_pointer.insert(pointer, first.len());
                     alike.push(first.len());
                     first.push(nth);
@@ -101,12 +101,12 @@ impl<'p> Sizes<'p> {
         self.first.len()
     }
 
-    /// How a host supplies a size.
+    /// The supply of a size on a host.
     pub(super) fn supply(&self, size: usize, host: usize) -> Option<&'p Supply> {
         self.problem.servers[self.first[size]].ways.on(host)
     }
 
-    /// For which hosts there may be a supply of a size.
+    /// The supplies of a size by host.
     pub(super) fn ways(&self, size: usize) -> &'p Ways {
         &self.problem.servers[self.first[size]].ways
     }
@@ -118,7 +118,7 @@ impl<'p> Sizes<'p> {
         on_hosts.choices.get(number)
     }
 
-    /// What that choice draws at least, by class: of all pools, then of private ones.
+    /// The minimum draws of that choice, by class: on all pools, then on private ones.
     pub(super) fn least_choice(&self, size: usize, host: usize) -> Option<&[u64]> {
         let (on_hosts, number) = self.choice_number(size, host)?;
         let from = 2 * self.classes * number;
@@ -147,7 +147,7 @@ impl<'p> Sizes<'p> {
             (drawn_by, shared)
         });
         self.drawn_by = vec![None; self.shared.len()];
-        // The budget is spent if some sizes are left out.
+        // The budget is spent if some sizes are missing.
         for (drawn_by, shared) in found.into_iter().flatten() {
             for (pool, host) in drawn_by.into_iter().enumerate() {
                 let Some(host) = host else { continue };
@@ -184,11 +184,11 @@ impl<'p> Sizes<'p> {
         let found = map_items(&all, hosts, budget, |(size, hosts), budget| {
             self.choices_on(*size, hosts.clone(), budget)
         });
-        // The budget is spent if some are left out.
+        // The budget is spent if some are missing.
         self.choices = found.into_iter().map_while(|found| found).collect();
     }
 
-    /// The choices for a size on a range of hosts. They are not all if the budget is spent.
+    /// The choices for a size on a range of hosts. They are incomplete if the budget is spent.
     fn choices_on(
         &self,
         size: usize,
@@ -228,8 +228,7 @@ impl<'p> Sizes<'p> {
         ChoicesOnHosts { choices, of_host, least: least_of_all }
     }
 
-    /// For each pool that several hosts draw on, these hosts; for other pools, none. Empty if there are no such
-    /// pools.
+    /// For each shared pool, the hosts that draw on it; for other pools, an empty list. Empty if no pool is shared.
     pub(super) fn sharing(&self, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
         if !self.shared.contains(&true) {
             return Vec::new();
@@ -293,7 +292,7 @@ impl<'p> Sizes<'p> {
     }
 }
 
-/// For each host that a server may be on, how it supplies the server.
+/// For each host that a server may be on, its supply there.
 fn open(server: &Server) -> impl DoubleEndedIterator<Item = (usize, Option<&Supply>)> {
     server.allowed_hosts.hosts().map(|host| (host, server.ways.on(host)))
 }

@@ -15,10 +15,9 @@ use super::units::Units;
 use crate::solver::budget::Budget;
 use crate::solver::problem::{Conditions, Level, PlacementProblem, Supply};
 
-/// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in
-/// the same rack or in none. They also are if both racks are untouched, because then the racks as a
-/// whole are interchangeable: each host of one has its counterpart in the other. If neither a rule nor
-/// the policy is about racks, racks do not matter at all.
+/// Classes of symmetric hosts. Two untouched hosts of a class are interchangeable if they are in the same rack or
+/// in none. They also are if both racks are untouched, because then the racks are interchangeable: each host of one
+/// has its counterpart in the other. If neither a rule nor the policy refers to racks, racks do not matter at all.
 #[derive(Debug)]
 pub(in crate::solver) struct HostSymmetry {
     /// The class of each host.
@@ -29,7 +28,7 @@ pub(in crate::solver) struct HostSymmetry {
 }
 
 impl HostSymmetry {
-    /// The classes of the hosts of a model. If the budget is spent, each host is in a class of its own.
+    /// Classifies the hosts of a model. If the budget is spent, each host is in a class of its own.
     pub(in crate::solver) fn of(
         problem: &PlacementProblem,
         units: &Units,
@@ -50,7 +49,7 @@ impl HostSymmetry {
             let number = |it: Option<usize>| it.map_or(0, |it| it as u64 + 1);
             fingerprint.extend(&it.free);
             fingerprint.extend(&it.capacity);
-            // A host that some server is on at present is symmetric to no other.
+            // A current host of some server is symmetric to no other.
             fingerprint.push(number(is_home[host].then_some(host)));
             fingerprint.push(number(units.unit(Level::Cluster, host)));
             fingerprint.push(u64::from(it.in_use));
@@ -146,9 +145,9 @@ struct OwnPools {
 }
 
 impl Sizes<'_> {
-    /// The supply of every size on a host as one list of numbers, in which private pools are
-    /// numbered from the host's own view, followed by what is free in these pools. Hosts with equal
-    /// fingerprints are interchangeable as far as capacity is concerned.
+    /// The supply of every size on a host as one list of numbers, in which private pools are numbered from the
+    /// host's own view, followed by the free amounts in these pools. Hosts with equal fingerprints are
+    /// interchangeable as far as capacity is concerned.
     pub(super) fn fingerprint(&self, host: usize) -> Vec<u64> {
         let mut own = OwnPools::default();
         let mut fingerprint = Vec::new();

@@ -1,4 +1,4 @@
-//! Units: the hosts, racks and clusters that rules are about, numbered from 0.
+//! Units: the hosts, racks and clusters that rules refer to, numbered from 0.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -8,7 +8,7 @@ use crate::solver::problem::{Host, Level};
 /// The unit of each host at each level, and the hosts of each unit.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Units {
-    /// Each host is a unit by itself.
+    /// Each host is a unit of its own.
     hosts: Vec<usize>,
     racks: LevelUnits,
     clusters: LevelUnits,
@@ -30,7 +30,7 @@ impl Units {
         }
     }
 
-    /// The unit that a host is in; `None` if that is not known.
+    /// The unit of a host; `None` if it is unknown.
     pub(in crate::solver) fn unit(&self, level: Level, host: usize) -> Option<usize> {
         match self.at(level) {
             None => self.hosts.get(host).copied(),

@@ -1,16 +1,14 @@
-//! The variants of a bundle of servers with a choice on one host: what it draws on pools that other hosts draw on
-//! as well.
+//! The variants of a bundle of servers with a choice on one host: its possible draws on pools that other hosts draw
+//! on as well.
 //!
-//! *Example.* A server takes 4 VCPU from one of two NUMA nodes, and 10 of disk from the host or from
-//! a shared pool. The second part has two *sources* of shared draws: none, and 10 of the shared
-//! pool. So a bundle of three such servers has four variants: 0 to 3 of them use the shared pool.
-//! The search decides the variant; packing decides all else. Variants are numbered, and never
-//! listed.
+//! *Example.* A server takes 4 VCPU from one of two NUMA nodes, and 10 of disk from the host or from a shared pool.
+//! The second part has two *sources* of shared draws: none, and 10 of the shared pool. So a bundle of three such
+//! servers has four variants: 0 to 3 of them use the shared pool. The search decides the variant; packing decides
+//! the rest. Variants are numbered, and never listed.
 
 use super::server_choice::ServerChoice;
 
-/// The number of variants of a bundle. Servers of equal sizes stand next to each other, and are
-/// interchangeable.
+/// The number of variants of a bundle. Servers of equal sizes are adjacent, and interchangeable.
 pub(super) fn variants(servers: &[(usize, ServerChoice<'_>)]) -> usize {
     let mut count = 1_usize;
     for equal in servers.chunk_by(|one, other| one.0 == other.0) {

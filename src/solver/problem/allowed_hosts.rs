@@ -21,8 +21,8 @@ impl AllowedHosts {
         }
     }
 
-    /// What tells this apart from others without reading lists: the only host, or the address of the
-    /// list. Lists with the same address are equal as long as both are in memory.
+    /// An identity that is cheap to compare: the only host, or the address of the list. Lists with the same address
+    /// are equal while both are in memory.
     pub(in crate::solver) fn identity(&self) -> Result<usize, *const bool> {
         match self {
             Self::Only(host) => Ok(*host),
@@ -40,7 +40,7 @@ impl AllowedHosts {
     }
 }
 
-/// Hashes 64 hosts at once. The derived implementation would hash each by itself, and lists are long.
+/// Hashes 64 hosts at once. The derived implementation would hash them one by one, and lists are long.
 impl Hash for AllowedHosts {
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {

@@ -1,25 +1,25 @@
-//! What is drawn from pools.
+//! Amounts drawn from pools.
 
 use std::ops::Deref;
 
 use smallvec::SmallVec;
 
-/// Amounts by pool: the position of the pool in
-/// [`PlacementProblem::pools`](super::PlacementProblem::pools), and the amount. They are ascending by pool, each
-/// pool occurs once, and no amount is zero. A pool that does not exist has nothing free.
+/// Amounts by pool: the position of the pool in [`PlacementProblem::pools`](super::PlacementProblem::pools), and
+/// the amount. They are ascending by pool, each pool occurs once, and no amount is zero. A pool that does not exist
+/// has nothing free.
 ///
-/// Most ways draw on one pool, which takes no memory of its own.
+/// Most ways draw on one pool, which takes no separate memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Draws(SmallVec<[(usize, u64); 1]>);
 
 impl Draws {
-    /// Nothing.
+    /// No draws.
     pub const NONE: Self = Self(SmallVec::new_const());
 
-    /// Gives the pools new numbers.
+    /// Renumbers the pools.
     ///
     /// # Errors
-    /// Those of `number`. Then only some of the pools have new numbers.
+    /// Those of `number`. Then only some of the pools are renumbered.
     pub fn renumber<E>(
         &mut self,
         mut number: impl FnMut(usize) -> Result<usize, E>,
@@ -31,7 +31,7 @@ impl Draws {
         Ok(())
     }
 
-    /// Sorts by pool, adds up amounts of one pool, and leaves out those of zero.
+    /// Sorts by pool, adds up amounts of one pool, and drops those of zero.
     fn merge(&mut self) {
         let is_merged = self.0.is_sorted_by(|one, other| one.0 < other.0)
             && self.0.iter().all(|(_, amount)| *amount > 0);
@@ -58,7 +58,7 @@ impl Deref for Draws {
     }
 }
 
-/// From amounts in any order, of which those of one pool are added up.
+/// Collects amounts in any order, and adds up those of one pool.
 impl FromIterator<(usize, u64)> for Draws {
     fn from_iter<T: IntoIterator<Item = (usize, u64)>>(draws: T) -> Self {
         let mut draws = Self(draws.into_iter().collect());

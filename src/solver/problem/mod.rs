@@ -28,12 +28,12 @@ pub struct PlacementProblem {
     pub rules: Vec<Rule>,
     /// The rules that may be broken at a cost.
     pub soft_rules: Vec<SoftRule>,
-    /// Which of several valid placements is the best.
+    /// The order of valid placements, the best first.
     pub policy: PlacementPolicy,
 }
 
 impl PlacementProblem {
-    /// What each pool has free.
+    /// The free amount of each pool.
     pub(super) fn free(&self) -> Vec<u64> {
         self.pools.iter().map(|pool| pool.free).collect()
     }
@@ -42,34 +42,34 @@ impl PlacementProblem {
 /// A host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// The free capacity of the host's own providers, summed by resource class. Only the best fit
-    /// ([`Cost::fit`](super::Cost::fit)) uses it; whether a server fits depends on the pools.
+    /// The free capacity of the host's own providers, summed by resource class, for the best fit only
+    /// ([`Cost::fit`](super::Cost::fit)); whether a server fits depends on the pools.
     pub free: Vec<u64>,
-    /// The same for the capacity itself, whether it is free or not. Only balancing uses it.
+    /// The capacity, free or not, for balancing only.
     pub capacity: Vec<u64>,
-    /// The rack the host is in, if that is known.
+    /// The rack of the host, if it is known.
     pub rack: Option<u32>,
-    /// The cluster the host is in, if that is known.
+    /// The cluster of the host, if it is known.
     pub cluster: Option<u32>,
-    /// Whether something that is not part of the problem already uses the host.
+    /// Whether the host is already in use outside of the problem.
     pub in_use: bool,
 }
 
 /// A server to be placed.
 ///
-/// A server that has to stay on its host has exactly one allowed host and one way there, which
-/// draws nothing: the pools already lack what it holds.
+/// A server that has to stay on its host has exactly one allowed host and one way there, which draws nothing: the
+/// pools already lack its allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Server {
-    /// The ways in which the server fits on each host, as far as capacity is concerned. Servers of
-    /// one size share the list.
+    /// The ways in which the server fits on each host, as far as capacity is concerned. Servers of one size share
+    /// the list.
     pub ways: Arc<Ways>,
     /// The hosts that are allowed for reasons other than capacity.
     pub allowed_hosts: AllowedHosts,
-    /// The host that the server is on at present. Any other host counts as a move.
+    /// The current host of the server. Any other host counts as a move.
     pub current_host: Option<usize>,
-    /// What the server adds to the use of its host, by resource class. Only balancing uses it;
-    /// whether a server fits depends on its ways.
+    /// The addition of the server to the use of its host, by resource class, for balancing only; whether a server
+    /// fits depends on its ways.
     pub amounts: Arc<[u64]>,
     /// Whether the use of the current host includes the server, which then adds nothing by staying.
     pub is_counted_at_home: bool,

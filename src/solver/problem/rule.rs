@@ -1,10 +1,10 @@
 //! The rules that bind servers to each other, and the soft rules, which may be broken at a cost.
-//! [`evaluation`](crate::solver::evaluation) says which placements satisfy them.
+//! [`evaluation`](crate::solver::evaluation) defines which placements satisfy them.
 
 use crate::model::Level;
 
-/// A rule that binds servers, which it names by their positions in the problem. All
-/// of its servers are in known units of its level.
+/// A rule that binds servers, given by their positions in the problem. All of its servers are in known units of its
+/// level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// Affinity: all servers are in one unit.
@@ -13,7 +13,7 @@ pub enum Rule {
     Apart(Level, Vec<Vec<usize>>),
     /// Exclusivity: no other server of the problem is in a unit with one of these.
     Alone(Level, Vec<usize>),
-    /// At most so many of the servers are in one unit.
+    /// The maximum number of the servers in one unit.
     AtMost(Level, u32, Vec<usize>),
     /// The servers are distributed evenly over some units.
     Skew(Skew),
@@ -22,38 +22,38 @@ pub enum Rule {
 /// Servers that are distributed evenly: no domain has more than `most` servers more than another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skew {
-    /// The units that the rule is about.
+    /// The units that the rule applies to.
     pub level: Level,
     /// The largest difference.
     pub most: u32,
     /// The servers.
     pub servers: Vec<usize>,
-    /// The domains: units in which servers can be, and which count even if none is. Each is named by
-    /// one of its hosts. The servers are in domains only.
+    /// The domains: units in which servers can be, and which count even if empty. Each is represented by one of its
+    /// hosts. The servers are in domains only.
     pub domains: Vec<usize>,
-    /// The number of further servers of the group that are not part of the problem. The rule is
-    /// satisfied if it can be with these in any domains.
+    /// The number of further servers of the group outside the problem. The rule is satisfied if it can be with
+    /// these in any domains.
     pub absent: u32,
 }
 
-/// A rule that may be broken. It costs `weight` for each pair of servers that breaks it: for affinity,
-/// two servers in different units; for diversity, two servers of different parts in one unit.
+/// A rule that may be broken. It costs `weight` for each pair of servers that breaks it: for affinity, two servers
+/// in different units; for diversity, two servers of different parts in one unit.
 ///
-/// Where the rack or cluster of a host is not known, the worst is assumed: for affinity, that each such
-/// host is in a unit of its own; for diversity, that all are in one.
+/// If the rack or cluster of hosts is unknown, the worst case is assumed: for affinity, that each such host is in a
+/// unit of its own; for diversity, that all are in one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SoftRule {
-    /// Whether servers are to be together, or apart.
+    /// Affinity or diversity.
     pub kind: SoftRuleKind,
-    /// The units that the rule is about.
+    /// The units that the rule applies to.
     pub level: Level,
-    /// What each pair costs.
+    /// The cost of each pair.
     pub weight: u32,
     /// The servers. For affinity, there is one part.
     pub parts: Vec<Vec<usize>>,
 }
 
-/// What a soft rule asks for.
+/// The kind of a soft rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SoftRuleKind {
     /// Affinity.
@@ -62,13 +62,13 @@ pub enum SoftRuleKind {
     Apart,
 }
 
-/// The pairs among so many servers, which soft rules count.
+/// The number of pairs among servers, which soft rules count.
 pub(in crate::solver) fn pairs(servers: u64) -> u64 {
     servers * servers.saturating_sub(1) / 2
 }
 
 impl Rule {
-    /// The units that the rule is about.
+    /// The units that the rule applies to.
     pub fn level(&self) -> Level {
         match self {
             Self::Together(level, _)
@@ -127,7 +127,7 @@ impl Rule {
 }
 
 impl Skew {
-    /// How many more servers are needed so that no domain has too few, given the servers in each.
+    /// The number of further servers needed so that no domain has too few, given the servers in each.
     pub(in crate::solver) fn missing(&self, counts: impl Iterator<Item = u64> + Clone) -> u64 {
         let least = counts.clone().max().unwrap_or(0).saturating_sub(u64::from(self.most));
         counts.map(|count| least.saturating_sub(count)).sum()

@@ -1,12 +1,11 @@
 //! Pools, and the ways in which servers of one size draw on them on each host.
 //!
-//! A server has parts, each supplied by one provider: the amount of one resource class, or a
-//! numbered group. The ways of a part are its possible providers. A server is put on a host by
-//! choosing one way for each part, so the number of choices is the product of the numbers of ways;
-//! only the ways themselves are stored.
+//! A server has parts, each supplied by one provider: the amount of one resource class, or a numbered group. The
+//! ways of a part are its possible providers. A server is placed on a host by choosing one way for each part, so
+//! the number of choices is the product of the numbers of ways; only the ways themselves are stored.
 //!
-//! *Example.* A host has two NUMA nodes with 8 VCPU each (pools 0 and 1) and 16 devices (pools 2 to
-//! 17). A server of 4 VCPU and one device has two parts, with 2 and 16 ways.
+//! *Example.* A host has two NUMA nodes with 8 VCPU each (pools 0 and 1) and 16 devices (pools 2 to 17). A server
+//! of 4 VCPU and one device has two parts, with 2 and 16 ways.
 
 use std::ops::{Index, Range};
 use std::sync::Arc;
@@ -24,23 +23,23 @@ pub struct Pool {
     pub free: u64,
 }
 
-/// A way to supply one part of a server: a provider, and what is drawn from it.
+/// A way to supply one part of a server: a provider with its draws.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Way {
-    /// What is drawn.
+    /// The draws.
     pub draws: Draws,
     /// The number of the provider: its position in the host's tree, parents first, or a larger
     /// number outside the tree.
     pub provider: u32,
-    /// The number of the last provider below it, or its own.
+    /// The number of its last descendant, or its own.
     pub last: u32,
     /// For each clause of [`Conditions::clauses`], whether this way meets it.
     pub meets: Box<[bool]>,
-    /// Where the provider is.
+    /// The location of the provider.
     pub source: Source,
 }
 
-/// Where a provider is in relation to a host.
+/// The location of a provider in relation to a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Source {
     /// In the tree of the host, for this host alone.
@@ -70,15 +69,15 @@ pub struct Conditions {
     pub isolated: Vec<usize>,
     /// Sets of parts: in each, one of the providers is an ancestor of all others, or is the same.
     pub subtrees: Vec<Vec<usize>>,
-    /// Whether a server that is supplied by shared providers alone is not on the host, unless all
-    /// of them are in its tree.
+    /// Whether a server that shared providers supply alone does not count as being on the host, unless all of them
+    /// are in its tree.
     pub needs_own: bool,
 }
 
-/// How a host supplies servers of one size.
+/// The ways in which a host supplies servers of one size.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Supply {
-    /// In one way only, which draws this.
+    /// A single way with these draws.
     One(Draws),
     /// One way is chosen for each part.
     Choice(Box<Choice>),
@@ -91,13 +90,13 @@ pub struct Choice {
     pub parts: Parts,
     /// The conditions.
     pub conditions: Arc<Conditions>,
-    /// Pools from which one server draws only so much, whatever its parts need (`max_unit`): ascending,
-    /// and each once.
+    /// Maximum amounts that one server draws from pools, whatever its parts need (`max_unit`): ascending by pool,
+    /// each once.
     pub limits: Vec<(usize, u64)>,
 }
 
 impl Parts {
-    /// No parts, with memory for so many ways.
+    /// Creates an empty list with memory for a number of ways.
     pub fn with_capacity(ways: usize) -> Self {
         Self { ways: Vec::with_capacity(ways), ends: SmallVec::new() }
     }
@@ -108,7 +107,7 @@ impl Parts {
         self.ends.clear();
     }
 
-    /// Gives back memory that is not needed.
+    /// Releases unused memory.
     pub fn shrink_to_fit(&mut self) {
         self.ways.shrink_to_fit();
         self.ends.shrink_to_fit();
@@ -127,7 +126,7 @@ impl Parts {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no parts.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -147,7 +146,7 @@ impl Parts {
         &self.ways
     }
 
-    /// The same, to be changed.
+    /// The same, mutable.
     pub fn ways_mut(&mut self) -> &mut [Way] {
         &mut self.ways
     }
@@ -163,7 +162,7 @@ impl Index<usize> for Parts {
     }
 }
 
-/// From the ways of each part.
+/// Collects the ways of each part.
 impl<W: IntoIterator<Item = Way>> FromIterator<W> for Parts {
     fn from_iter<T: IntoIterator<Item = W>>(parts: T) -> Self {
         let mut all = Self::default();
@@ -175,7 +174,7 @@ impl<W: IntoIterator<Item = Way>> FromIterator<W> for Parts {
 }
 
 impl Conditions {
-    /// Whether every choice meets them.
+    /// Returns whether every choice meets them.
     pub fn is_trivial(&self) -> bool {
         self.clauses == 0
             && self.isolated.len() < 2
@@ -261,8 +260,8 @@ impl Choice {
 }
 
 impl Supply {
-    /// What is drawn if these ways are chosen for the parts, by position: ascending by pool, each
-    /// pool once. `None` if there are no such ways.
+    /// The draws of these ways, chosen by position for the parts: ascending by pool, each pool once. `None` if
+    /// there are no such ways.
     pub fn drawn(&self, ways: &[usize]) -> Option<Draws> {
         match self {
             Self::One(draws) => Some(draws.clone()),
@@ -283,7 +282,7 @@ impl Supply {
         }
     }
 
-    /// The memory that it takes, in numbers of eight bytes.
+    /// Memory in use, in numbers of eight bytes.
     pub fn size(&self) -> usize {
         match self {
             Self::One(draws) => 4 + 2 * draws.len(),
@@ -295,8 +294,8 @@ impl Supply {
     }
 }
 
-/// For each host, how it supplies servers of one size. Only hosts that can supply them take memory,
-/// and clones share it.
+/// For each host, the supply of servers of one size. Only hosts that can supply them take memory, and clones share
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
     /// The hosts with their supply, ascending.
@@ -311,13 +310,13 @@ impl Ways {
         Self { at: Arc::default(), here: Some((host, Supply::One(Draws::NONE))) }
     }
 
-    /// These ways, except that the server draws nothing on one host: it holds there what it needs.
+    /// These ways, except that the server draws nothing on one host, where its allocations are.
     #[must_use]
     pub fn or_staying_on(&self, host: usize) -> Self {
         Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(Draws::NONE))) }
     }
 
-    /// How a host supplies the server; `None` if it cannot.
+    /// The supply on a host; `None` if the host cannot supply the server.
     pub fn on(&self, host: usize) -> Option<&Supply> {
         if let Some((_, supply)) = self.here.as_ref().filter(|(here, _)| *here == host) {
             return Some(supply);
@@ -336,7 +335,7 @@ impl Ways {
         self.within(0..usize::MAX)
     }
 
-    /// Those of a range of hosts.
+    /// The supplies on a range of hosts.
     pub fn within(&self, hosts: Range<usize>) -> impl Iterator<Item = (usize, &Supply)> {
         let before = |to: usize| self.at.partition_point(|(other, _)| *other < to);
         let (from, to) = (before(hosts.start), before(hosts.end));
@@ -354,7 +353,7 @@ fn pair((host, supply): &(usize, Supply)) -> (usize, &Supply) {
     (*host, supply)
 }
 
-/// From hosts, ascending, with their supply.
+/// Collects hosts, ascending, with their supply.
 impl FromIterator<(usize, Supply)> for Ways {
     fn from_iter<T: IntoIterator<Item = (usize, Supply)>>(hosts: T) -> Self {
         Self { at: Arc::new(hosts.into_iter().collect()), here: None }
@@ -411,7 +410,7 @@ mod tests {
     #[test]
     fn one_provider_of_a_subtree_is_an_ancestor_of_the_others() {
         let conditions = Conditions { subtrees: vec![vec![0, 1]], ..Conditions::default() };
-        // Provider 1 has the child 2; provider 3 stands beside it.
+        // Provider 1 has the child 2; provider 3 is its sibling.
         let choice = choice([vec![way(2, 2), way(3, 3)], vec![way(1, 2)]], conditions);
         assert!(choice.can_hold(&[Some(0), Some(0)]) && choice.can_hold(&[Some(0), None]));
         assert!(!choice.can_hold(&[Some(1), Some(0)]));

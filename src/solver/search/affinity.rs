@@ -1,7 +1,7 @@
 //! Affinity in ruin and recreate: a step that moves the bundles of a rule to another rack or cluster.
 //!
 //! Other steps seldom do: they would have to remove all of these bundles at once, and the first one would have to
-//! come to the other unit although a host of its old one may be better for it.
+//! choose the other unit although a host of its old one may be better for it.
 
 #![expect(clippy::indexing_slicing, reason = "bundles, rules and hosts are numbered densely")]
 
@@ -11,8 +11,8 @@ use crate::solver::model::Model;
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// One step in so many moves a rule, divided by the number of units: where there are many, few of them would be
-/// tried otherwise, and where there are few, other steps get more out of the time.
+/// Number of steps, divided by the number of units, between two that move a rule: with many units, too few of them
+/// would be tried otherwise; with few units, other steps make better use of the time.
 const STEPS_FOR_UNIT: u64 = 4096;
 const STEPS_MIN: u64 = 4;
 const STEPS_MAX: u64 = 64;
@@ -35,7 +35,7 @@ impl AffinityRules {
         Self(rules.filter(|(_, rule)| is_of_units(rule)).map(|(rule, _)| rule).collect())
     }
 
-    /// In some steps, one of the rules and any unit for it, also one where it has no place.
+    /// In some steps, one of the rules and any unit for it, possibly one where it does not fit.
     pub(super) fn unit_for_one(
         &self,
         state: &State<'_>,
@@ -54,7 +54,7 @@ impl AffinityRules {
 }
 
 impl UnitForRule {
-    /// Whether the rule binds a bundle.
+    /// Returns whether the rule binds a bundle.
     pub(super) fn binds(&self, model: &Model<'_>, bundle: usize) -> bool {
         model.bundles[bundle].rules.iter().any(|(rule, _)| *rule == self.rule)
     }

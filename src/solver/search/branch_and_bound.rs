@@ -1,5 +1,4 @@
-//! Depth-first branch and bound. Branches on the kind that is hardest to place, and tries its
-//! cheapest host first.
+//! Depth-first branch and bound. Branches on the kind that is hardest to place, and tries its cheapest host first.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and frames are numbered densely")]
 
@@ -18,54 +17,52 @@ use crate::solver::model::Model;
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
 
-/// The work for the Lagrangian bound in a run, for each dead end that the run may meet. This bound takes longer,
-/// the larger the problem is, and the methods between the runs should not wait for it.
+/// The work for the Lagrangian bound in a run, for each dead end that the run may meet. The bound takes longer for
+/// larger problems, and the methods between the runs should not wait for it.
 const WORK_FOR_DEAD_END: u64 = 100_000;
 
-/// The search, and what it has learned.
+/// The search, with its learned weights.
 #[derive(Debug)]
 pub(super) struct BranchAndBound<'p> {
     model: &'p Model<'p>,
     pub(super) limits: &'p Limits,
     /// The best placement so far. The search looks only for cheaper ones.
     pub(super) best: Option<Arc<Incumbent>>,
-    /// Where other threads of the search offer better ones, the version that was looked at last, and how
-    /// many were taken over.
+    /// The incumbent shared with other threads, the last version seen, and the number of placements taken over.
     shared: Option<Arc<SharedIncumbent>>,
     version: u64,
     pub(super) taken_over: u64,
     /// The cost at which the search may stop.
     target: Cost,
-    /// For each kind, how often it could not be placed, plus one.
+    /// For each kind, its number of failures, plus one.
     failures: Vec<u64>,
     round: u64,
     /// The dead ends of the last run.
     pub(super) dead_ends: u64,
     frames: Vec<Frame>,
-    /// Placements that are known and not wanted.
+    /// Known placements to skip.
     excluded: Arc<HashSet<HostsByKind>>,
     /// The bound by Lagrangian relaxation, and whether this run uses it.
     pub(super) pricing: Pricing<'p>,
     is_priced: bool,
 }
 
-/// Which hosts the bundles of each kind are on: pairs of kind and host, ascending.
+/// The hosts of the bundles of each kind: pairs of kind and host, ascending.
 type HostsByKind = Vec<(usize, usize)>;
 
-/// A level of the search: a bundle, and what was tried with it.
+/// A level of the search: a bundle and the positions tried for it.
 #[derive(Debug)]
 struct Frame {
     kind: usize,
     bundle: usize,
-    /// The host and variant that were tried last.
+    /// The last host and variant tried.
     at: Option<(usize, usize)>,
-    /// Which hosts can lead to a better placement, if there is a best one already.
+    /// The test for hosts that can lead to a better placement, if there is a best one already.
     pruning: Option<Pruning>,
-    /// The hosts that are ruled out for its kind, because one bundle of the kind was tried there or
-    /// on a symmetric host: a placement with another bundle of the kind there is the same one with
-    /// the two exchanged.
+    /// The hosts that are ruled out for its kind, because one bundle of the kind was tried there or on a symmetric
+    /// host: a placement with another bundle of the kind there is the same one with the two exchanged.
     tried: Vec<usize>,
-    /// What the Lagrangian bound says, if it is used.
+    /// The result of the Lagrangian bound, if it is used.
     priced: Option<Priced>,
 }
 
@@ -123,8 +120,8 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// Takes over the best placement of all threads, if it is better. If one of them has panicked, spends
-    /// the budget.
+    /// Takes over the best placement of all threads, if it is better. If one of them has panicked, spends the
+    /// budget.
     pub(super) fn take_over(&mut self, budget: &mut Budget<'_>) {
         let Some(shared) = &self.shared else { return };
         if shared.is_broken() {
@@ -138,7 +135,7 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// The hosts that the Lagrangian bound prefers, as soon as a thread of the search knows them.
+    /// The hosts that the Lagrangian bound prefers, once a thread of the search has computed them.
     pub(super) fn preferred(&self) -> Option<Preferred> {
         let own = self.pricing.preferred.as_ref();
         self.shared.as_ref().map_or_else(|| own.cloned(), |shared| shared.preferred(own))
@@ -163,13 +160,12 @@ impl<'p> BranchAndBound<'p> {
         best.is_some_and(|best| *best <= self.target || *best <= self.pricing.least)
     }
 
-    /// Begins a round. In odd rounds, a pseudo-random order replaces fit among hosts that otherwise
-    /// cost the same.
+    /// Starts a round. In odd rounds, a pseudo-random order replaces fit among hosts of otherwise equal cost.
     pub(super) fn begin(&mut self, round: u64) {
         self.round = round;
     }
 
-    /// Like [`Self::run`], with the Lagrangian bound where it serves.
+    /// Like [`Self::run`], with the Lagrangian bound where it is useful.
     pub(super) fn run_priced(
         &mut self,
         state: &mut State<'_>,
@@ -182,10 +178,9 @@ impl<'p> BranchAndBound<'p> {
         is_all
     }
 
-    /// Searches all placements of the remaining bundles that may be cheaper than the best one,
-    /// until it has met `dead_ends_max` dead ends, reached the target or spent the budget. Returns
-    /// whether it covered all of them. Restores the state, unless the budget is spent; the state
-    /// must not be used then.
+    /// Searches all placements of the remaining bundles that may be cheaper than the best one, until it has met
+    /// `dead_ends_max` dead ends, reached the target or spent the budget. Returns whether it covered all of them.
+    /// Restores the state, unless the budget is spent; the state must not be used then.
     pub(super) fn run(
         &mut self,
         state: &mut State<'_>,
@@ -228,7 +223,7 @@ impl<'p> BranchAndBound<'p> {
         self.take_over(budget);
         let best = self.best.clone();
         let bound = match &best {
-            // As long as there is no placement, no bound decides anything.
+            // Without a placement, no bound affects the search.
             None => feasible(state, self.limits, budget).map(|_| None),
             Some(best) => bound(state, self.limits, Some(&best.cost), budget).map(Some),
         };
@@ -267,8 +262,8 @@ impl<'p> BranchAndBound<'p> {
         self.frames.push(Frame { kind, bundle, at: None, pruning, tried: Vec::new(), priced });
     }
 
-    /// Keeps a complete placement if it is the best one. One that is excluded, or whose servers are not
-    /// distributed as evenly as they must be, is a dead end.
+    /// Keeps a complete placement if it is the best one. A placement that is excluded, or not as even as required,
+    /// is a dead end.
     pub(super) fn record(&mut self, state: &State<'_>, budget: &mut Budget<'_>) {
         if !state.is_even() || self.is_excluded(state) {
             self.dead_ends += 1;
@@ -289,7 +284,7 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// What has been found.
+    /// The progress of the search.
     fn progress(&self) -> Progress {
         match &self.best {
             None => Progress::Nothing,
@@ -300,14 +295,13 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// The cost of a complete state, computed anew.
+    /// The cost of a complete state, computed from scratch.
     fn evaluated(&self, state: &State<'_>) -> Cost {
         let hosts: Vec<usize> = state.assignments().iter().map(|it| it.host).collect();
         evaluation::cost(self.model.problem, &hosts)
     }
 
-    /// The kind to branch on: that with the fewest open hosts in relation to its failures
-    /// (dom/wdeg).
+    /// The kind to branch on: the one with the fewest open hosts in relation to its failures (dom/wdeg).
     fn hardest(&self, state: &State<'_>) -> Option<usize> {
         let kinds = (0..self.model.kinds.len()).filter(|kind| !state.unplaced[*kind].is_empty());
         kinds.min_by_key(|kind| {
@@ -326,11 +320,10 @@ impl<'p> BranchAndBound<'p> {
         }
     }
 
-    /// Places the bundle of the last frame at the next untried position. Returns whether there was
-    /// one.
+    /// Places the bundle of the last frame at the next untried position. Returns whether there was one.
     fn next(&mut self, state: &mut State<'_>, budget: &mut Budget<'_>) -> bool {
         let round = self.round;
-        // A host that is symmetric to one in an excluded placement may be in another one.
+        // A host that is symmetric to one in an excluded placement may be in another placement.
         let is_symmetry_used = self.excluded.is_empty();
         let Some(frame) = self.frames.last_mut() else { return false };
         state.take_back(frame.bundle, budget);
@@ -377,8 +370,8 @@ impl<'p> BranchAndBound<'p> {
     }
 }
 
-/// Rules out a host for the frame's kind, together with the untouched hosts that are symmetric to
-/// it, unless symmetry is not used.
+/// Rules out a host for the frame's kind, together with the untouched hosts that are symmetric to it, unless
+/// symmetry is not used.
 fn exhaust(
     state: &mut State<'_>,
     frame: &mut Frame,

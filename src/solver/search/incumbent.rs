@@ -10,18 +10,18 @@ use crate::solver::solution::{Assignment, Cost};
 pub(super) struct Incumbent {
     pub(super) cost: Cost,
     pub(super) assignments: Vec<Assignment>,
-    /// For each bundle its host and the variant there.
+    /// For each bundle, its host and the variant there.
     pub(super) positions: Vec<(usize, usize)>,
 }
 
 /// By kind, the hosts that the Lagrangian bound of the empty placement prefers, the best first.
 pub(super) type Preferred = Arc<Vec<Vec<usize>>>;
 
-/// What the threads of a search share.
+/// The state shared by the threads of a search.
 #[derive(Debug)]
 pub(super) struct SharedIncumbent {
     best: Mutex<Option<Arc<Incumbent>>>,
-    /// How often the best placement has changed, so that a look at it costs no lock.
+    /// Number of changes of the best placement, so that checking for a new one takes no lock.
     version: AtomicU64,
     preferred: OnceLock<Preferred>,
     has_ended: AtomicBool,
@@ -58,13 +58,13 @@ impl SharedIncumbent {
         best.clone()
     }
 
-    /// The preferred hosts, as soon as a thread knows them.
+    /// The preferred hosts, once a thread has computed them.
     pub(super) fn preferred(&self, own: Option<&Preferred>) -> Option<Preferred> {
         own.map(|own| self.preferred.get_or_init(|| Arc::clone(own)));
         self.preferred.get().cloned()
     }
 
-    /// Tells all threads that the search has ended.
+    /// Marks the search as ended.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }
@@ -74,7 +74,7 @@ impl SharedIncumbent {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Tells all threads that one of them has panicked.
+    /// Marks that a thread has panicked.
     pub(super) fn break_off(&self) {
         self.is_broken.store(true, Ordering::Relaxed);
         self.end();

@@ -1,5 +1,5 @@
-//! Large neighbourhood search: removes some bundles of the best placement, and places them again as
-//! cheaply as possible among the others.
+//! Large neighbourhood search: removes some bundles of the best placement, and places them again as cheaply as
+//! possible among the others.
 
 #![expect(clippy::indexing_slicing, reason = "bundles are numbered densely")]
 
@@ -9,11 +9,11 @@ use crate::solver::budget::Budget;
 use crate::solver::problem::Level;
 use crate::solver::state::State;
 
-/// The maximum number of bundles that are chosen at random for one neighbourhood.
+/// Maximum number of bundles that are chosen at random for one neighbourhood.
 const PART_MAX: u64 = 12;
 
-/// Improves the best placement until it reaches the target cost, `dead_ends_max` dead ends were
-/// met, or the budget is spent. The state is empty before and after, unless the budget is spent.
+/// Improves the best placement until it reaches the target cost, has met `dead_ends_max` dead ends, or has spent
+/// the budget. The state is empty before and after, unless the budget is spent.
 pub(super) fn improve(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
@@ -52,7 +52,7 @@ pub(super) fn improve(
     }
 }
 
-/// Puts bundles where the best placement has them.
+/// Puts bundles on their hosts in the best placement.
 fn put_back(
     search: &BranchAndBound<'_>,
     state: &mut State<'_>,

@@ -1,9 +1,9 @@
-//! The search: branch and bound with restarts, and between the restarts ruin and recreate and large
-//! neighbourhood search, which only improve the best placement.
+//! The search: branch and bound with restarts, and between the restarts ruin and recreate and large neighbourhood
+//! search, which only improve the best placement.
 //!
-//! Each round starts at the root, knowing which kinds failed before, and gives up after a number of
-//! dead ends that doubles from round to round. A round that ends without giving up has covered all
-//! placements, which proves its result.
+//! Each round starts at the root with the failure counts of all kinds, and gives up after a number of dead ends
+//! that doubles from round to round. A round that ends without giving up has covered all placements, which proves
+//! its result.
 
 mod affinity;
 mod branch_and_bound;
@@ -35,27 +35,27 @@ use super::solution::Cost;
 use super::solution::{Outcome, Solution};
 use super::state::State;
 
-/// The dead ends after which the first round gives up.
+/// Number of dead ends after which the first round gives up.
 const DEAD_ENDS_FIRST: u64 = 64;
 
-/// The dead ends after which the last round gives up, if the search only asks whether there is a
+/// Number of dead ends after which the last round gives up, if the search only decides whether there is a
 /// placement.
 const DEAD_ENDS_LAST: u64 = 1024;
 
-/// The steps of ruin and recreate before the first round, and for each dead end of a round after it.
+/// Number of steps of ruin and recreate before the first round, and for each dead end of a round after it.
 const STEPS_FIRST: u64 = 256;
 const STEPS_FOR_DEAD_END: u64 = 32;
 
-/// A search ends although the fit or the load could be better, if only these could, the last
-/// [`ROUNDS_IDLE`] rounds improved nothing, and the last one was allowed this many dead ends.
+/// Minimum number of dead ends of the last of [`ROUNDS_IDLE`] rounds without improvement after which a search ends
+/// although the fit or the load, and only these, could be better.
 const DEAD_ENDS_IDLE: u64 = 4096;
-/// The rounds without improvement that this takes.
+/// Number of rounds without improvement for that.
 const ROUNDS_IDLE: u32 = 3;
 
-/// Places all servers at the lowest cost that it finds before `is_time_up` returns true.
+/// Places all servers at the lowest cost found before `is_time_up` returns true.
 ///
-/// `is_time_up` is called after each fraction of a millisecond, always after the same amount of
-/// work. If it counts its calls instead of reading a clock, the answer is the same in every run.
+/// `is_time_up` is called after each fraction of a millisecond, always after the same amount of work. If it counts
+/// its calls instead of reading a clock, the result is the same in every run.
 pub fn solve(problem: &PlacementProblem, mut is_time_up: impl FnMut() -> bool) -> Outcome {
     search(problem, &mut Budget::new(&mut is_time_up), Objective::Optimal)
 }
@@ -65,10 +65,10 @@ pub fn solve_within(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Outc
     search(problem, budget, Objective::Optimal)
 }
 
-/// Like [`solve_within`], for a placement other than some that are known, each given by the host of each
-/// server. Placements are the same if they differ only in which of several equal servers is where.
+/// Like [`solve_within`], for a placement other than the known ones, each given by the host of each server.
+/// Placements are the same if they differ only by an exchange of equal servers.
 ///
-/// `Impossible` means that there is no other.
+/// `Impossible` means that there is no other placement.
 pub fn solve_other(
     problem: &PlacementProblem,
     known: &[Vec<usize>],
@@ -85,7 +85,7 @@ pub fn solve_other(
 pub(super) enum Objective {
     /// The cheapest placement.
     Optimal,
-    /// Whether there is a placement at all, unless that takes long.
+    /// Any placement, within a limit on the work.
     Feasible,
 }
 
@@ -177,7 +177,7 @@ fn rounds<'p>(
     })
 }
 
-/// The rounds of branch and bound, and what is done between them.
+/// The rounds of branch and bound, and the steps between them.
 fn branch<'scope, 'p: 'scope>(
     search: &mut BranchAndBound<'p>,
     state: &mut State<'p>,

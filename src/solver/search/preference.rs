@@ -7,11 +7,11 @@ use std::cmp::Reverse;
 use crate::solver::bounds::Limits;
 use crate::solver::state::{Added, State};
 
-/// In the order of which hosts are tried for a bundle: what it adds to the cost there, and before fit
-/// how much its unit offers, if it would be the first bundle in it.
+/// The sort key of the hosts for a bundle: the cost it adds there, with the offer of its unit before the fit, if it
+/// would be the first bundle in the unit.
 pub(super) type Preference = (u64, u64, u64, u64, Reverse<u64>, u64);
 
-/// The rank of a host for a bundle that adds this cost there.
+/// The sort key of a host for a bundle that adds this cost there.
 pub(super) fn preference(
     state: &State<'_>,
     limits: &Limits,

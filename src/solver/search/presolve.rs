@@ -10,8 +10,7 @@ use crate::solver::matching::serve;
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// Rules out the racks and clusters that cannot hold all bundles of an affinity rule, for its
-/// kinds.
+/// Rules out the racks and clusters that cannot hold all bundles of an affinity rule, for its kinds.
 pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
     let model = state.model;
     for (number, rule) in model.problem.rules.iter().enumerate() {
@@ -37,8 +36,8 @@ pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
     }
 }
 
-/// Whether a unit may hold all bundles of an affinity rule: by slots, by private capacity, and by
-/// the hosts that diverse parts need. `false` is a proof, `true` is none.
+/// Returns whether a unit may hold all bundles of an affinity rule: by slots, by private capacity, and by the hosts
+/// that diverse parts need. `true` proves nothing.
 fn can_hold(
     state: &State<'_>,
     rule: usize,
@@ -85,22 +84,22 @@ fn can_hold(
         })
 }
 
-/// Whether the parts of each diversity rule can have a unit each, considering one rule at a time.
+/// Returns whether the parts of each diversity rule can have a unit each, considering one rule at a time.
 pub(super) fn can_be_apart(state: &State<'_>, budget: &mut Budget<'_>) -> bool {
     let rules = state.model.problem.rules.iter().enumerate();
     let mut apart = rules.filter(|(_, rule)| matches!(rule, Rule::Apart(..)));
     apart.all(|(number, rule)| match_units(state, number, rule.level(), budget))
 }
 
-/// Whether the parts of a rule can have a unit each: a bipartite matching, in which the parts of one
-/// kind are of one sort.
+/// Returns whether the parts of a rule can have a unit each: a bipartite matching, in which the parts of one kind
+/// are of one sort.
 fn match_units(state: &State<'_>, rule: usize, level: Level, budget: &mut Budget<'_>) -> bool {
     let model = state.model;
     let units = model.units.count(level);
     let mut named = HashSet::new();
     let (mut open, mut parts) = (Vec::new(), Vec::new());
     for (kind, part) in &model.kinds_of_rule[rule] {
-        // One kind of a part stands for the part, which can only be where all its kinds can be.
+        // One kind of a part represents the part, which can only be where all its kinds can be.
         if part.is_some_and(|part| !named.insert(part)) {
             continue;
         }

@@ -1,7 +1,7 @@
-//! The Lagrangian bound in branch and bound: which hosts can still lead to a better placement.
+//! The Lagrangian bound in branch and bound: it determines which hosts can still lead to a better placement.
 //!
-//! The bound of a state rises by a known amount if a bundle comes to a host. If it reaches the cost of the
-//! best placement, the host is ruled out for the kind in everything below the state (reduced cost fixing).
+//! The bound of a state rises by a known amount if a bundle is placed on a host. If it reaches the cost of the best
+//! placement, the host is ruled out for the kind in everything below the state (reduced cost fixing).
 
 #![expect(clippy::indexing_slicing, reason = "kinds and hosts are numbered densely")]
 
@@ -18,13 +18,13 @@ use crate::solver::problem::Goal;
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
 
-/// How the prices of the empty placement are improved: at first, and in later runs.
+/// The effort for the prices of the empty placement.
 const EFFORT_FIRST: Effort = Effort { steps: 2000, gap_divisor: Some(50) };
 const EFFORT_LATER: Effort = Effort { steps: 50, gap_divisor: None };
-/// The same for each state below it, which begins with the prices of the state before.
+/// The same for each state below it, which starts with the prices of the state before.
 const EFFORT_BELOW: Effort = Effort { steps: 20, gap_divisor: None };
 
-/// What the Lagrangian bound says about a state.
+/// The Lagrangian bound of a state.
 #[derive(Debug)]
 pub(super) struct Priced {
     prices: Prices,
@@ -32,7 +32,7 @@ pub(super) struct Priced {
     bound: FitBoundScaled,
     /// The kind of the next bundle.
     pub(super) kind: usize,
-    /// The hosts for it that can lead to a better placement, with what the bound rises by.
+    /// The hosts for it that can lead to a better placement, with the increase of the bound.
     pub(super) hosts: Vec<(i64, usize)>,
     /// The kinds and hosts that are ruled out because they cannot lead to a better placement.
     closed: Vec<(usize, usize)>,
@@ -42,10 +42,10 @@ pub(super) struct Priced {
     kept: usize,
 }
 
-/// Kinds with hosts, each with what the bound rises by.
+/// Kinds with hosts, each with the increase of the bound.
 type Candidates = Vec<(usize, Vec<(i64, usize)>)>;
 
-/// The Lagrangian bound of a search, and what it has said about the empty placement.
+/// The Lagrangian bound of a search, with its results for the empty placement.
 #[derive(Debug)]
 pub(super) struct Pricing<'p> {
     model: &'p Model<'p>,
@@ -56,19 +56,19 @@ pub(super) struct Pricing<'p> {
     pub(super) preferred: Option<Preferred>,
     /// A lower bound on the cost of every placement.
     pub(super) least: Cost,
-    /// The work that it took in this run.
+    /// The work for the bound in this run.
     pub(super) work: u64,
 }
 
-/// What is known when a state is priced.
+/// The inputs for pricing a state.
 pub(super) struct Known<'k> {
     /// The bound of the state, without prices.
     pub(super) bound: &'k Bound,
     /// The best placement.
     pub(super) best: &'k Incumbent,
-    /// What was said about the state before the last bundle was placed.
+    /// The Lagrangian bound before the last bundle was placed.
     pub(super) before: Option<&'k Priced>,
-    /// For each kind, how often it could not be placed, plus one.
+    /// For each kind, its number of failures, plus one.
     pub(super) failures: &'k [u64],
 }
 
@@ -78,15 +78,15 @@ impl<'p> Pricing<'p> {
         Self { model, lagrangian, root: None, preferred: None, least, work: 0 }
     }
 
-    /// Whether the bound serves for a state, which has this bound without prices, and whether it may be
-    /// computed: the first prices are those for the empty placement.
+    /// Returns whether the Lagrangian bound is useful for a state with this bound without prices, and whether it
+    /// may be computed: the first prices are those for the empty placement.
     pub(super) fn serves(
         &self,
         state: &State<'_>,
         (bound, best): (&Bound, &Cost),
         budget: &Budget<'_>,
     ) -> bool {
-        // The open hosts of each kind, at most, and the prices.
+        // At most the open hosts of each kind, and the prices.
         let needed = state.unplaced_kinds().map(|(kind, _)| state.domains.of_kind(kind).hosts);
         let needed = 3 * needed.sum::<usize>() + self.lagrangian.prices().size();
         self.model.problem.policy.goal == Goal::Pack
@@ -96,8 +96,8 @@ impl<'p> Pricing<'p> {
             && budget.room() > needed
     }
 
-    /// Computes the bound of a state, and rules out the hosts that cannot lead to a placement better than
-    /// the best one. `None` if no host can.
+    /// Computes the bound of a state, and rules out the hosts that cannot lead to a placement better than the best
+    /// one. `None` if no host can.
     pub(super) fn price(
         &mut self,
         state: &mut State<'_>,
@@ -166,7 +166,7 @@ impl<'p> Pricing<'p> {
         }
         let hardest = kinds.into_iter().min_by_key(|(kind, hosts)| {
             let it = &self.model.kinds[*kind];
-            // A kind that has been begun is completed first.
+            // A kind in progress is completed first.
             let is_begun = state.unplaced[*kind].len() < it.bundles.len();
             let few = ((hosts.len() as u64) << 16) / failures[*kind];
             (!is_begun, few, Reverse(it.weight), *kind)
@@ -176,8 +176,8 @@ impl<'p> Pricing<'p> {
         Some(Priced { prices, bound: fit, kind, hosts, closed, open, kept })
     }
 
-    /// Of the open hosts, those that can lead to a placement better than the best one, because the bound
-    /// rises by less than `gap`; and the kinds and hosts that cannot.
+    /// The open hosts that can lead to a placement better than the best one, because the bound rises by less than
+    /// `gap`; and the kinds and hosts that cannot.
     fn candidates(
         &mut self,
         state: &State<'_>,
@@ -211,12 +211,12 @@ impl Priced {
     /// The hosts that can lead to a placement whose fit is less than `best`.
     pub(super) fn hosts_below(&self, best: u64) -> impl Iterator<Item = (i64, usize)> {
         let is_below = move |rise: i64| !self.bound.plus(rise).excludes_less_than(best);
-        // What the bound rises by is never negative.
+        // The increase of the bound is never negative.
         let hosts = if is_below(0) { self.hosts.as_slice() } else { &[] };
         hosts.iter().copied().filter(move |(rise, _)| is_below(*rise))
     }
 
-    /// Raises the bound because no further bundle of the kind comes to a host, which is still open to it.
+    /// Raises the bound because no further bundle of the kind is placed on a host, which is still open to it.
     pub(super) fn close(
         &mut self,
         state: &State<'_>,
@@ -229,7 +229,7 @@ impl Priced {
         self.bound = self.bound.plus(lagrangian.rise_without(state, (self.kind, host), budget));
     }
 
-    /// Opens the hosts again that were ruled out.
+    /// Reopens the hosts that were ruled out.
     pub(super) fn reopen(self, state: &mut State<'_>, budget: &mut Budget<'_>) {
         for (kind, host) in &self.closed {
             state.rule_out(*kind, &[*host], false);
@@ -239,7 +239,7 @@ impl Priced {
     }
 }
 
-/// By kind, the hosts that are open to it, and may come into use or are.
+/// By kind, the hosts that are open to it and in use, or may come into use.
 fn open_hosts(state: &State<'_>, may_be_new: bool, budget: &mut Budget<'_>) -> Vec<Vec<usize>> {
     let hosts = state.model.problem.hosts.len();
     let of_kind = |kind: usize| -> Vec<usize> {

@@ -1,8 +1,8 @@
-//! Pruning: which hosts for one bundle can still lead to a placement that is cheaper than the best
-//! known one.
+//! Pruning: determines which hosts for one bundle can still lead to a placement that is cheaper than the best known
+//! one.
 //!
-//! The bound of the state is computed once. For each candidate host, only what the host adds to the
-//! cost is combined with the bound of the other bundles.
+//! The bound of the state is computed once. For each candidate host, only the cost that the host adds is combined
+//! with the bound of the other bundles.
 
 use std::cmp::Ordering;
 
@@ -21,10 +21,10 @@ pub(super) struct Pruning {
     least: Cost,
     /// The bound on moves without those of the bundle.
     moved: u64,
-    /// The bound on what the other bundles add to the violations.
+    /// The bound on the violations that the other bundles add.
     violations: u64,
-    /// The bounds on what the other bundles add to the fit, if the components before it meet their
-    /// bounds, and to the loads.
+    /// The bounds on the fit that the other bundles add, if the components before it meet their bounds, and on the
+    /// loads.
     fit: u64,
     loads: [u64; 2],
 }
@@ -52,8 +52,8 @@ impl Pruning {
         }
     }
 
-    /// Whether a placement cheaper than the best one may exist with the bundle on a host that adds
-    /// this cost.
+    /// Returns whether a placement cheaper than the best one may exist with the bundle on a host that adds this
+    /// cost.
     pub(super) fn allows(&self, added: &Added) -> bool {
         let (best, least, so_far) = (&self.best, &self.least, &self.partial_cost);
         let [load, host_load] = self.loads;
@@ -97,11 +97,11 @@ impl Pruning {
 /// A component of the least cost with the bundle on a host.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// How what is placed compares with the best.
+    /// The comparison of the placed bundles with the best.
     placed: Ordering,
-    /// How the bound compares with the best.
+    /// The comparison of the bound with the best.
     least: Ordering,
-    /// Whether what is placed does not exceed the bound.
+    /// Whether the placed bundles do not exceed the bound.
     is_met: bool,
 }
 
@@ -114,7 +114,7 @@ impl Step {
         Self::number(placed.into_iter().fold(0, u64::saturating_add), least, best)
     }
 
-    /// For counts of which one is known.
+    /// Compares counts of which one is known.
     fn counts(one: u64, least: &Counts, best: &Counts) -> Self {
         Self {
             placed: Counts::one_cmp(one, best),
@@ -123,7 +123,7 @@ impl Step {
         }
     }
 
-    /// How the component compares with the best.
+    /// The comparison of the component with the best.
     fn compared(self, is_bound: bool) -> Ordering {
         if is_bound { self.placed.max(self.least) } else { self.placed }
     }

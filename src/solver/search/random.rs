@@ -5,12 +5,12 @@
 pub(super) struct Random(u64);
 
 impl Random {
-    /// The source with a seed.
+    /// Creates a source with a seed.
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A number that is less than `end`; 0 if `end` is.
+    /// A number less than `end`; 0 if `end` is 0.
     pub(super) fn below(&mut self, end: u64) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut it = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,7 +18,7 @@ impl Random {
         usize::try_from((it >> 33) % end.max(1)).unwrap_or(0)
     }
 
-    /// Leaves out items until there are at most so many.
+    /// Removes items at random until at most `most` are left.
     pub(super) fn keep_some<T>(&mut self, items: &mut Vec<T>, most: usize) {
         while items.len() > most {
             let at = self.below(items.len() as u64);

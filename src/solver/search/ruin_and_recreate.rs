@@ -1,10 +1,9 @@
-//! Ruin and recreate: removes the bundles of a few hosts, or some others, and puts each of them on
-//! the best host again, one after the other and without a way back.
+//! Ruin and recreate: removes the bundles of a few hosts, or some others, and puts each of them on the best host
+//! again, one after the other, without backtracking.
 //!
-//! A step costs little: no bound is computed and no branch is explored. So there are thousands of
-//! steps in the time in which branch and bound explores one neighbourhood. In exchange a step proves
-//! nothing. A step that makes the placement a little dearer is accepted now and then, less and less
-//! often (simulated annealing).
+//! A step costs little: no bound is computed and no branch is explored. So there are thousands of steps in the time
+//! in which branch and bound explores one neighbourhood. In exchange a step proves nothing. A step that makes the
+//! placement a little more expensive is accepted occasionally, ever less often (simulated annealing).
 
 #![expect(clippy::indexing_slicing, reason = "bundles, kinds and hosts are numbered densely")]
 
@@ -22,32 +21,32 @@ use crate::solver::problem::{Goal, Level};
 use crate::solver::solution::Cost;
 use crate::solver::state::{Added, State};
 
-/// The hosts whose bundles are removed in one step, at most.
+/// Maximum number of hosts whose bundles are removed in one step.
 const HOSTS_MAX: u64 = 4;
-/// The number of bundles that are removed in one step, at most.
+/// Maximum number of bundles that are removed in one step.
 const BUNDLES_MAX: usize = 24;
-/// Of so many hosts that would be the best, one is passed over at random.
+/// One in this many hosts that would be the best is passed over at random.
 const PASSED_OVER: u64 = 40;
 
-/// The same of the hosts that the Lagrangian bound prefers.
+/// The same for the hosts that the Lagrangian bound prefers.
 const PASSED_OVER_PREFERRED: u64 = 8;
 
-/// The number of variants that are tried on a host.
+/// Number of variants that are tried on a host.
 const VARIANTS_MAX: usize = 16;
-/// The number of hosts in the list of each kind: so many for each bundle of the problem, within limits.
+/// Number of hosts in the list of each kind for each bundle of the problem, within limits.
 const LISTED_FOR_EACH: usize = 4;
 const LISTED_MIN: usize = 256;
 const LISTED_MAX: usize = 2048;
-/// One insertion in so many looks at all hosts instead of those in the list.
+/// One in this many insertions examines all hosts instead of those in the list.
 const LOOKS_AT_ALL: u64 = 16;
 
-/// For each kind, the hosts in use that are open to it, before anything is placed, in the order of
-/// their fit. As long as one of those in the list is open, no other host in use is better.
+/// For each kind, the hosts in use that are open to it, before anything is placed, in the order of their fit. While
+/// one of those in the list is open, no other host in use is better.
 struct Lists(Vec<Vec<usize>>);
 
 impl Lists {
-    /// The lists of an empty state. With other policies than packing hosts they are empty, because the
-    /// best host does not follow from the order of fit.
+    /// Creates the lists of an empty state. With other policies than packing hosts they are empty, because the best
+    /// host does not follow from the order of fit.
     fn of(state: &State<'_>, budget: &mut Budget<'_>) -> Self {
         let model = state.model;
         let policy = model.problem.policy;
@@ -70,27 +69,27 @@ impl Lists {
     }
 }
 
-/// The hosts in the list of one kind, at most.
+/// Maximum number of hosts in the list of one kind.
 fn listed_for_kind(model: &Model<'_>) -> usize {
     (LISTED_FOR_EACH * model.bundles.len()).clamp(LISTED_MIN, LISTED_MAX)
 }
 
-/// The memory of the lists of all kinds, at most, in the units of the budget.
+/// Maximum memory for the lists of all kinds, in the units of the budget.
 pub(super) fn listed_max(model: &Model<'_>) -> usize {
     model.kinds.len() * listed_for_kind(model).min(model.problem.hosts.len())
 }
 
-/// How long a placement is improved, and how.
+/// The parameters of an improvement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
     pub(super) steps: u64,
     /// The seed of the pseudo-random numbers.
     pub(super) seed: u64,
-    /// At first, a placement may become dearer by what a server costs on average, divided by this.
+    /// Divisor of the average cost of a server for the initial tolerance of a higher cost.
     pub(super) coolness: u64,
 }
 
-/// Where bundles can be put.
+/// The hosts for bundles.
 enum Places<'l> {
     /// On all hosts.
     Anywhere {
@@ -98,27 +97,27 @@ enum Places<'l> {
         /// By kind, the hosts that the Lagrangian bound prefers, the best first.
         preferred: Option<Preferred>,
     },
-    /// On these hosts only. What it costs to be the first bundle in a unit is not counted.
+    /// On these hosts only. The cost of being the first bundle in a unit does not count.
     Only(&'l SomeHosts),
 }
 
-/// Some of all hosts.
+/// A subset of the hosts.
 pub(super) struct SomeHosts {
     /// In the order of their fit.
     pub(super) hosts: Vec<usize>,
     /// For each host of the problem, whether it is one of them.
     pub(super) is_among: Vec<bool>,
-    /// By kind, the hosts that the Lagrangian bound prefers, also others than these, the best first.
+    /// By kind, the hosts that the Lagrangian bound prefers, including others than these, the best first.
     pub(super) preferred: Option<Preferred>,
 }
 
 /// For each bundle, its host and variant, if it has one.
 pub(super) type Positions = Vec<Option<(usize, usize)>>;
 
-/// By what hosts are compared for a bundle that adds this cost there.
+/// The sort key of a host for a bundle that adds this cost there.
 type Key<'k> = &'k dyn Fn(&State<'_>, usize, Added) -> Preference;
 
-/// A placement that may lack some bundles. Those that are missing count most.
+/// A placement that may lack some bundles. Its missing bundles count most.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     missing: usize,
@@ -137,15 +136,15 @@ impl Kept {
         self.positions
     }
 
-    /// Whether it is better than another one.
+    /// Returns whether it is better than another one.
     pub(super) fn is_better_than(&self, other: &Self) -> bool {
         (self.missing, &self.cost) < (other.missing, &other.cost)
     }
 }
 
-/// Improves the best placement, or looks for the first one, in so many steps, until it reaches the
-/// target or the budget is spent. Without steps it only tries to put each bundle on the best host. The
-/// state is empty before and after, unless the budget is spent.
+/// Improves the best placement, or searches for the first one, in `steps` steps, until it reaches the target or the
+/// budget is spent. Without steps it only tries to put each bundle on the best host. The state is empty before and
+/// after, unless the budget is spent.
 pub(super) fn ruin_and_recreate(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
@@ -160,8 +159,8 @@ pub(super) fn ruin_and_recreate(
     budget.release_to(kept);
 }
 
-/// Improves a placement, or a part of one, in the same way, but puts bundles only on some hosts. Returns what
-/// it ends with, or nothing if the budget is spent.
+/// Improves a placement, or a part of one, in the same way, but puts bundles only on some hosts. Returns the last
+/// placement, or `None` if the budget is spent.
 pub(super) fn ruin_and_recreate_on(
     hosts: &SomeHosts,
     search: &mut BranchAndBound<'_>,
@@ -172,7 +171,7 @@ pub(super) fn ruin_and_recreate_on(
     improve(search, state, &Places::Only(hosts), (Some(start), schedule), budget)
 }
 
-/// Improves a placement in so many steps. The state is empty before and after, unless the budget is spent.
+/// Improves a placement in `steps` steps. The state is empty before and after, unless the budget is spent.
 fn improve(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
@@ -183,7 +182,8 @@ fn improve(
     let Schedule { steps, seed, coolness } = schedule;
     let mut random = Random::new(seed);
     let mut current = begin(search, state, places, start, budget);
-    // What a host costs a server on average. A placement may become so much dearer at first, or less.
+    // The average cost of a host for a server. A placement may cost at most this much more at first, and less
+    // later.
     let servers = state.model.problem.servers.len().max(1) as u64;
     let warmest = current.cost.fit / servers / coolness.max(1);
     let is_anywhere = matches!(places, Places::Anywhere { .. });
@@ -229,8 +229,8 @@ fn improve(
     Some(current)
 }
 
-/// Begins with a placement, or with what there is of it. Puts each bundle that has no host on the best one, in
-/// the order of their size.
+/// Starts with a placement, even an incomplete one. Puts each bundle without a host on the best one, in the order
+/// of their size.
 fn begin(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
@@ -267,13 +267,13 @@ fn keep(state: &State<'_>) -> Kept {
     Kept { missing, cost, positions }
 }
 
-/// Whether a placement replaces the current one, which may have so much less fit.
+/// Returns whether a placement replaces the current one, although its fit may be worse by `slack`.
 fn is_accepted(found: &Kept, current: &Kept, slack: u64) -> bool {
     let limit = Cost { fit: current.cost.fit.saturating_add(slack), ..current.cost.clone() };
     (found.missing, &found.cost) <= (current.missing, &limit)
 }
 
-/// Changes the placement back to one that is kept.
+/// Changes the placement back to a stored one.
 fn restore(state: &mut State<'_>, kept: &Kept, budget: &mut Budget<'_>) {
     let changed: Vec<usize> = (0..state.positions.len())
         .filter(|bundle| state.positions[*bundle] != kept.positions[*bundle])
@@ -288,8 +288,7 @@ fn restore(state: &mut State<'_>, kept: &Kept, budget: &mut Budget<'_>) {
     }
 }
 
-/// The bundles to remove: those of some hosts near to each other, or some at random; and those that
-/// have no host.
+/// The bundles to remove: those of some hosts near to each other, or some at random; and those without a host.
 fn part(state: &State<'_>, random: &mut Random, budget: &mut Budget<'_>) -> Vec<usize> {
     let count = state.positions.len();
     budget.is_spent_after(6 * count);
@@ -307,7 +306,7 @@ fn part(state: &State<'_>, random: &mut Random, budget: &mut Budget<'_>) -> Vec<
             let kind = state.model.bundles[seed].kind;
             chosen.extend(&state.model.kinds[kind].bundles);
         }
-        // Any.
+        // Any bundles.
         2 => chosen.extend((0..2 + random.below(10)).map(|_| random.below(count as u64))),
         nth => {
             let mut hosts = vec![host(seed)];
@@ -330,8 +329,8 @@ fn part(state: &State<'_>, random: &mut Random, budget: &mut Budget<'_>) -> Vec<
     part
 }
 
-/// Puts the largest bundle of an affinity rule on the best host of a unit, so that the others can only follow,
-/// and takes it out of the part.
+/// Puts the largest bundle of an affinity rule on the best host of a unit, so that the others can only follow, and
+/// removes it from the list.
 fn begin_in_unit(
     limits: &Limits,
     state: &mut State<'_>,
@@ -383,8 +382,7 @@ fn sort_by_weight(state: &State<'_>, part: &mut [usize]) {
     part.sort_by_key(|bundle| Reverse(state.model.kinds[state.model.bundles[*bundle].kind].weight));
 }
 
-/// Puts a bundle on the host that adds the least cost, if there is one. With `random`, some hosts are
-/// passed over.
+/// Puts a bundle on the host that adds the least cost, if there is one. With `random`, some hosts are passed over.
 fn insert(
     limits: &Limits,
     state: &mut State<'_>,
@@ -430,8 +428,8 @@ fn insert(
     }
 }
 
-/// Puts a bundle on the first open one of the hosts that the Lagrangian bound prefers, some of which are
-/// passed over. Returns whether it could.
+/// Puts a bundle on the first open one of the hosts that the Lagrangian bound prefers, some of which are passed
+/// over. Returns whether there was one.
 fn insert_preferred(
     state: &mut State<'_>,
     bundle: usize,
@@ -449,7 +447,7 @@ fn insert_preferred(
     host.is_some_and(|host| state.place(bundle, (host, 0), budget))
 }
 
-/// Of hosts in the order of fit, the one that is open to a kind and adds the least cost.
+/// The host, among those in the order of fit, that is open to a kind and adds the least cost.
 fn best_of(
     state: &State<'_>,
     kind: usize,
@@ -473,7 +471,7 @@ fn best_of(
         if best.is_none_or(|(least, _)| key < least) {
             best = Some((key, *host));
         }
-        // The hosts that follow have at least this fit.
+        // The remaining hosts have at least this fit.
         if (key.0, key.1, key.2, key.3) == (0, 0, 0, 0) {
             break;
         }

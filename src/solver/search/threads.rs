@@ -1,6 +1,5 @@
-//! Further threads of a search. Each runs ruin and recreate on a state of its own, while the first thread
-//! runs the rounds; all share the best placement. They prove nothing, and the first thread decides when
-//! the search ends.
+//! Further threads of a search. Each runs ruin and recreate on a state of its own, while the first thread runs the
+//! rounds; all share the best placement. They prove nothing, and the first thread decides when the search ends.
 
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -16,21 +15,21 @@ use crate::solver::counted::CountedUnits;
 use crate::solver::problem::Rule;
 use crate::solver::state::State;
 
-/// The steps of ruin and recreate in the first pass of a thread, and in later ones. Each pass has twice
-/// as many as the one before. Few long passes find more than many short ones, which the first thread makes.
+/// Number of steps of ruin and recreate in the first pass of a thread, and in later ones. Each pass has twice as
+/// many as the one before. A few long passes find more than many short ones, which the first thread runs.
 const STEPS_FIRST: u64 = 1 << 16;
 const STEPS_MAX: u64 = 1 << 18;
 
-/// How cool the passes begin ([`Schedule::coolness`]), in turns. Which is the best depends on the problem.
+/// The coolness ([`Schedule::coolness`]) of the passes, in rotation. The best one depends on the problem.
 const COOLNESS: [u64; 3] = [3, 10, 1];
 
-/// The further threads of a search. When this is dropped, they end.
+/// The further threads of a search. They end when this is dropped.
 pub(super) struct Threads<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    /// How many threads the search may use at present, the first one included.
+    /// Number of threads that the search may use at present, including the first one.
     count: &'scope ThreadCount<'scope>,
     running: Vec<(usize, ScopedJoinHandle<'scope, ()>)>,
-    /// The most that there were at once. Their memory remains accounted for.
+    /// Maximum number of threads so far. Their memory remains accounted for.
     most: usize,
     shared: Arc<SharedIncumbent>,
 }
@@ -39,7 +38,7 @@ pub(super) struct Threads<'scope, 'env> {
 struct BreakOffOnPanic(Arc<SharedIncumbent>);
 
 impl<'scope, 'env> Threads<'scope, 'env> {
-    /// None so far, for a search that may use so many.
+    /// Creates an empty set for a search that may use `count` threads.
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         count: &'scope ThreadCount<'scope>,
@@ -48,8 +47,8 @@ impl<'scope, 'env> Threads<'scope, 'env> {
         Self { scope, count, running: Vec::new(), most: 0, shared: Arc::clone(search.share()) }
     }
 
-    /// Starts as many threads as the search may use in addition to those that run, and as there is memory
-    /// for. The state is empty.
+    /// Starts as many threads as the search may use in addition to the running ones, and as there is memory for.
+    /// The state is empty.
     ///
     /// # Panics
     /// If one of them has panicked.
@@ -75,7 +74,7 @@ impl<'scope, 'env> Threads<'scope, 'env> {
             }
             let (search, state) = (search.for_thread(), state.clone());
             let (shared, count) = (Arc::clone(&self.shared), self.count);
-            // A panic is logged with the request whose work this is.
+            // A panic is logged with the request that the work belongs to.
             let span = Span::current();
             let work = move || {
                 let _entered = span.entered();
@@ -85,7 +84,7 @@ impl<'scope, 'env> Threads<'scope, 'env> {
                 improve(search, state, number - 1, &mut budget);
             };
             let named = thread::Builder::new().name(format!("solver-{number}"));
-            // If the system has no more threads, the search goes on with those that it has.
+            // If the system has no more threads, the search continues with the existing ones.
             let Ok(thread) = named.spawn_scoped(self.scope, work) else { return };
             self.running.push((number, thread));
         }
@@ -100,7 +99,7 @@ impl<'scope, 'env> Threads<'scope, 'env> {
         self.join(|_| true);
     }
 
-    /// Joins those that have ended, or will soon. Their panics go on in this thread.
+    /// Joins the threads that have ended, or will soon. Their panics continue in this thread.
     fn join(&mut self, is_ending: impl Fn(&ScopedJoinHandle<'scope, ()>) -> bool) {
         let running = std::mem::take(&mut self.running);
         for (number, thread) in running {
@@ -127,8 +126,8 @@ impl Drop for BreakOffOnPanic {
     }
 }
 
-/// Improves the best placement, or looks for the first one, until the budget is spent or the target is
-/// reached. Each pass of ruin and recreate begins with the best placement of all threads.
+/// Improves the best placement, or searches for the first one, until the budget is spent or the target is reached.
+/// Each pass of ruin and recreate starts with the best placement of all threads.
 fn improve(
     mut search: BranchAndBound<'_>,
     mut state: State<'_>,

@@ -1,10 +1,10 @@
 //! Other sets of racks or clusters, if the policy packs these.
 //!
-//! Ruin and recreate seldom leaves a set of racks: the first bundle in another rack costs a rack more, so
-//! none is the first. A pass here keeps to a set of racks that differs from that of the best placement by
-//! one or two, or has one less, and all racks of the set cost the same. So bundles choose their hosts by
-//! the components that follow, as with packing hosts. Several sets get a few steps each, and the one with
-//! the best placement gets many.
+//! Ruin and recreate seldom leaves a set of racks: the first bundle in another rack costs a rack more, so no bundle
+//! moves first. A pass here is limited to a set of racks that differs from that of the best placement by one or
+//! two, or has one less, and all racks of the set cost the same. So bundles choose their hosts by the components
+//! that follow, as with packing hosts. Several sets get a few steps each, and the one with the best placement gets
+//! many.
 
 #![expect(clippy::indexing_slicing, reason = "hosts and units are numbered densely")]
 
@@ -15,16 +15,16 @@ use crate::solver::budget::Budget;
 use crate::solver::counted::CountedUnits;
 use crate::solver::state::State;
 
-/// The number of sets that are compared, and the share of the steps that each of them gets: one in so many.
+/// Number of sets that are compared; each of them gets this fraction of the steps.
 const SETS: u64 = 12;
 const SHARE_OF_SET: u64 = 16;
-/// One set in so many has a unit less than the best placement.
+/// One in this many sets has a unit less than the best placement.
 const ONE_LESS: u64 = 4;
-/// One set in so many differs by two units.
+/// One in this many sets differs by two units.
 const TWO_OTHERS: u64 = 3;
 
-/// Looks for better placements in other sets of units. That takes less than twice the steps of the schedule.
-/// The state is empty before and after, unless the budget is spent.
+/// Searches for better placements in other sets of units, in less than twice the steps of the schedule. The state
+/// is empty before and after, unless the budget is spent.
 pub(super) fn try_other_units(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
@@ -41,7 +41,7 @@ pub(super) fn try_other_units(
     let mut random = Random::new(schedule.seed);
     let mut best: Option<(Kept, SomeHosts)> = None;
     for _ in 0..SETS {
-        // Each of these looks at every unit, bundle and host once or twice.
+        // Each of these visits every unit, bundle and host once or twice.
         budget.is_spent_after(4 * units.count() + 4 * state.positions.len() + 8 * hosts);
         let used = used_units(search, units);
         let may_be_fewer = used.len() as u64 > search.pricing.least.units;
@@ -84,8 +84,8 @@ fn used_units(search: &BranchAndBound<'_>, units: &CountedUnits) -> Vec<usize> {
     (0..units.count()).filter(|unit| is_used[*unit]).collect()
 }
 
-/// A set of units near to that of the best placement: one or two are others, or one is left out, if there
-/// may be fewer. Nothing if there is no such set.
+/// A set of units near to that of the best placement: with one or two replaced, or one less, if there may be fewer.
+/// `None` if there is no such set.
 fn other_set(
     used: Vec<usize>,
     (potential, may_be_fewer): (&[u64], bool),
@@ -129,7 +129,7 @@ fn hosts_of(
     SomeHosts { hosts, is_among, preferred: search.preferred() }
 }
 
-/// What there is of the best placement on some hosts.
+/// The part of the best placement on some hosts.
 fn best_within(search: &BranchAndBound<'_>, some: &SomeHosts) -> Positions {
     let positions = search.best.iter().flat_map(|best| best.positions.iter().copied());
     positions.map(|at| Some(at).filter(|(host, _)| some.is_among[*host])).collect()

@@ -10,27 +10,26 @@ use crate::solver::problem::Draws;
 
 /// The remaining capacity of the pools.
 ///
-/// Whenever a bundle comes to a host, the ways of the other bundles there may change to make room.
-/// So whether a bundle fits depends on which bundles are on the host, and not on the ways that they
-/// have at the moment. What a bundle draws on shared pools is its variant, which only the search
-/// changes.
+/// Whenever a bundle is placed on a host, the ways of the other bundles there may change to make room. So whether a
+/// bundle fits depends on the bundles on the host, and not on their current ways. The draws of a bundle on shared
+/// pools are its variant, which only the search changes.
 ///
-/// *Example.* A host has two NUMA nodes with 3 VCPU each. Servers of 1 VCPU are on both nodes, so 2
-/// are left on each. For a server of 3 VCPU, one of them moves to the node of the other.
+/// *Example.* A host has two NUMA nodes with 3 VCPU each. Servers of 1 VCPU are on both nodes, so 2 are left on
+/// each. For a server of 3 VCPU, one of them moves to the node of the other.
 #[derive(Clone, Debug)]
 pub(super) struct Capacity<'p> {
     model: &'p Model<'p>,
     left: Vec<u64>,
-    /// For each shared pool, the maximum that one bundle draws.
+    /// For each shared pool, the maximum draw of one bundle.
     most: Vec<u64>,
-    /// The shared pools that had less left than that before or after the last change: the slots of
-    /// their hosts must be computed again.
+    /// The shared pools that had less left than that before or after the last change: the slots of their hosts must
+    /// be computed again.
     pub(super) tight: Vec<usize>,
     /// The bundles on each host that have a choice.
     with_choice: Vec<Vec<usize>>,
     /// For each bundle that has a choice and is placed, for each server, the way of each part.
     chosen: Vec<Vec<Vec<usize>>>,
-    /// What [`Self::fits_greedily`] takes for the time being.
+    /// The amounts that [`Self::fits_greedily`] takes temporarily.
     taken: Vec<(usize, u64)>,
 }
 
@@ -54,12 +53,12 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// The [slots](Self::slots) of each load on each host, load by load, as long as nothing has been drawn. They are
-    /// not all if the budget is spent.
+    /// The [slots](Self::slots) of each load on each host, load by load, while nothing has been drawn. They are
+    /// incomplete if the budget is spent.
     pub(super) fn all_slots(&self, own_left: &ByHost, budget: &mut Budget<'_>) -> Vec<u16> {
         let (hosts, loads) = (self.model.problem.hosts.len(), self.model.loads.len());
         let all: Vec<usize> = (0..hosts).collect();
-        // Each thread has a capacity of its own, to try ways on. What hosts have is read once for all loads.
+        // Each thread has a capacity of its own, to try ways on. The capacity of hosts is read once for all loads.
         let found = map_shares(&all, hosts, budget, |hosts, budget| {
             let mut capacity = self.clone();
             let mut slots = Vec::with_capacity(loads * hosts.len());
@@ -83,9 +82,9 @@ impl<'p> Capacity<'p> {
         slots
     }
 
-    /// An upper bound on how many bundles of a load fit on a host, which is zero exactly if not
-    /// even one fits. `own_left` is what is left on private pools there, by class; `is_first` says that nothing has
-    /// been drawn so far.
+    /// An upper bound on the number of bundles of a load that fit on a host, which is zero exactly if not even one
+    /// fits. `own_left` is the remainder of private pools there, by class; `is_first`: nothing has been drawn so
+    /// far.
     pub(super) fn slots(
         &mut self,
         load: usize,
@@ -95,7 +94,7 @@ impl<'p> Capacity<'p> {
     ) -> u16 {
         let model = self.model;
         let needs = || model.loads[load].least_own.iter().zip(own_left);
-        // The bundle draws at least this on private pools, wherever it is.
+        // The bundle draws at least this on private pools on any host.
         if needs().any(|(need, left)| u128::from(*need) > *left) {
             return 0;
         }
@@ -109,7 +108,7 @@ impl<'p> Capacity<'p> {
         fit.map_or(slots, |fit| fit.max(1))
     }
 
-    /// The same, as far as single pools are concerned.
+    /// The same, for each pool alone.
     fn slots_of_pools(
         &mut self,
         load: usize,
@@ -151,7 +150,7 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// Whether servers of these sizes fit on a host as long as nothing has been drawn, if that is known.
+    /// Returns whether servers of these sizes fit on a host while nothing has been drawn, if that is known.
     fn fit_at_first(&self, sizes: &[usize], host: usize) -> Option<bool> {
         let (first, others) = sizes.split_first()?;
         if others.iter().any(|size| size != first) {
@@ -160,7 +159,7 @@ impl<'p> Capacity<'p> {
         self.model.sizes.choice(*first, host)?.fit_at_first(sizes.len())
     }
 
-    /// What [`Self::most_in_parts`] finds as long as nothing has been drawn.
+    /// The result of [`Self::most_in_parts`] while nothing has been drawn.
     fn most_at_first(&self, sizes: &[usize], host: usize) -> u16 {
         let equal = sizes.chunk_by(|one, other| one == other);
         let most = equal.filter_map(|equal| {
@@ -170,9 +169,9 @@ impl<'p> Capacity<'p> {
         slots_of(most.fold(u64::MAX, u64::min))
     }
 
-    /// Whether servers of these sizes fit if the ways of the bundles on the host stay as they are, and
-    /// each part in turn takes the way that leaves least. `false` says nothing. It needs no memory, so it is
-    /// asked first.
+    /// Returns whether servers of these sizes fit if the ways of the bundles on the host stay as they are, and each
+    /// part in turn takes the way that leaves least. `false` proves nothing. It needs no memory, so it is tried
+    /// first.
     fn fits_greedily(&mut self, sizes: &[usize], host: usize, budget: &mut Budget<'_>) -> bool {
         let sizes = sizes.iter().map(|size| self.model.sizes.choice(*size, host));
         let mut fits = true;
@@ -198,8 +197,8 @@ impl<'p> Capacity<'p> {
         fits
     }
 
-    /// An upper bound on how many more bundles fit: by the part of a server that the fewest ways
-    /// can still supply, if no other load were on the host.
+    /// An upper bound on the number of further bundles that fit: by the part of a server with the least supply, if
+    /// no other load were on the host.
     fn most_in_parts(
         &mut self,
         load: usize,
@@ -236,7 +235,7 @@ impl<'p> Capacity<'p> {
         slots_of(most.saturating_sub(placed as u64))
     }
 
-    /// Takes what a variant of a bundle draws. Returns false if it does not fit.
+    /// Takes the draws of a variant of a bundle. Returns false if it does not fit.
     pub(super) fn take(
         &mut self,
         bundle: usize,
@@ -276,7 +275,7 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// Returns what a bundle drew.
+    /// Returns the draws of a bundle.
     pub(super) fn give_back(&mut self, bundle: usize, host: usize) {
         self.tight.clear();
         match self.demand(bundle, host) {
@@ -310,8 +309,8 @@ impl<'p> Capacity<'p> {
         }
     }
 
-    /// Ways for some servers together with the bundles on the host. If the ways of these bundles
-    /// must change, they follow in the result.
+    /// Ways for some servers together with the bundles on the host. If the ways of these bundles must change, they
+    /// follow in the result.
     fn ways_beside(
         &mut self,
         own: Vec<Item<'p>>,
@@ -363,7 +362,7 @@ impl<'p> Capacity<'p> {
         bundles.flat_map(|bundle| self.items(*bundle, host)).collect()
     }
 
-    /// The servers of a placed bundle with their ways. They keep what they draw on shared pools.
+    /// The servers of a placed bundle with their ways. Their draws on shared pools stay fixed.
     fn items(&self, bundle: usize, host: usize) -> Vec<(Item<'p>, Vec<usize>)> {
         let Demand::Choice(sizes) = self.demand(bundle, host) else { return Vec::new() };
         let servers = self.model.sizes.servers(sizes, host).into_iter().zip(&self.chosen[bundle]);
@@ -373,7 +372,7 @@ impl<'p> Capacity<'p> {
         servers.map(item).collect()
     }
 
-    /// What a placed bundle draws on shared pools.
+    /// The draws of a placed bundle on shared pools.
     fn shared_draws(&self, bundle: usize, host: usize) -> Draws {
         let items = self.items(bundle, host);
         let draws = items.iter().flat_map(|(item, ways)| item.draws(ways));
@@ -390,7 +389,7 @@ impl<'p> Capacity<'p> {
     }
 }
 
-/// The slots for so many bundles. They are an upper bound, and more are never needed.
+/// The slots for a number of bundles. They are an upper bound, and more are never needed.
 fn slots_of(bundles: u64) -> u16 {
     u16::try_from(bundles).unwrap_or(u16::MAX)
 }

@@ -7,7 +7,7 @@ use crate::solver::model::{Model, Units};
 use crate::solver::parallel::map_items;
 use crate::solver::problem::Level;
 
-/// For each kind and host, how many reasons rule the host out; for each load and host, the slots.
+/// For each kind and host, the number of reasons that rule the host out; for each load and host, the slots.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Domains<'p> {
     model: &'p Model<'p>,
@@ -102,8 +102,8 @@ impl<'p> Domains<'p> {
         }
     }
 
-    /// Sets the slots: an upper bound on how many more bundles of a load fit on a host. It is 0
-    /// only if not even one fits.
+    /// Sets the slots: an upper bound on the number of further bundles of a load that fit on a host. It is 0 only
+    /// if not even one fits.
     pub(super) fn set_slots(&mut self, load: usize, host: usize, slots: u16) {
         let at = load * self.in_use.len() + host;
         if self.slots[at] == slots {
@@ -123,7 +123,7 @@ impl<'p> Domains<'p> {
         }
     }
 
-    /// Sets the slots of each load on each host, load by load. There have been none so far.
+    /// Sets the slots of each load on each host, load by load. There have been no slots so far.
     pub(super) fn set_all_slots(&mut self, slots: Vec<u16>, budget: &mut Budget<'_>) {
         let hosts = self.in_use.len();
         self.slots = slots;
@@ -138,7 +138,7 @@ impl<'p> Domains<'p> {
             domain
         });
         for (of_kind, counted) in self.of_kind.iter_mut().zip(counted) {
-            // The budget is spent if a kind is left out.
+            // The budget is spent if a kind is missing.
             let Some(counted) = counted else { return };
             *of_kind = counted;
         }

@@ -1,4 +1,4 @@
-//! A partial placement: the bundles placed so far, and what they leave for the others.
+//! A partial placement: the bundles placed so far, and the remaining capacity and hosts for the others.
 
 #![expect(
     clippy::indexing_slicing,
@@ -33,12 +33,12 @@ pub(super) struct State<'p> {
     pub(super) positions: Vec<Option<(usize, usize)>>,
     /// The bundles of each kind that are not placed.
     pub(super) unplaced: Vec<Vec<usize>>,
-    /// Bundles of the problem on each host, and in each rack.
+    /// Number of bundles of the problem on each host, and in each rack.
     on_host: Vec<usize>,
     in_rack: Vec<usize>,
-    /// What the policy counts.
+    /// The units and loads that the policy counts.
     pub(super) score: Score<'p>,
-    /// What the soft rules cost.
+    /// The cost of the soft rules.
     pub(super) soft_rules: SoftScore<'p>,
     /// For each quota, the placed servers in each unit.
     pub(super) quota_counts: Vec<Vec<u64>>,
@@ -58,16 +58,14 @@ pub(super) struct State<'p> {
     pub(super) fit: u64,
 }
 
-/// What a bundle on a host adds to the components of the cost, in their order. It is the better host
-/// that adds less.
+/// The cost that a bundle adds on a host, in the order of the components. The host that adds less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Added {
     pub(super) moved: u64,
     pub(super) violations: u64,
-    /// What the level of the policy counts: units, servers in the unit, or load; nothing for packing
-    /// hosts.
+    /// The component of the policy's level: units, servers in the unit, or load; zero for packing hosts.
     pub(super) first: u64,
-    /// What follows: new hosts with packing, otherwise what hosts count.
+    /// The next component: new hosts with packing, otherwise that of hosts.
     pub(super) second: u64,
     pub(super) fit: u64,
 }
@@ -136,24 +134,24 @@ impl<'p> State<'p> {
         state
     }
 
-    /// Whether no bundle has been placed so far.
+    /// Returns whether no bundle has been placed.
     pub(super) fn is_empty(&self) -> bool {
         self.positions.iter().all(Option::is_none)
     }
 
-    /// Whether no bundle has been placed on a host so far.
+    /// Returns whether no bundle has been placed on a host.
     pub(super) fn is_untouched(&self, host: usize) -> bool {
         self.on_host[host] == 0
     }
 
-    /// Whether no bundle has been placed in a rack so far.
+    /// Returns whether no bundle has been placed in a rack.
     pub(super) fn is_rack_untouched(&self, rack: usize) -> bool {
         self.in_rack[rack] == 0
     }
 
-    /// Places a bundle with a variant on a host. Returns false if it does not fit. Once the budget
-    /// is spent, only the positions and the capacity of the state are correct, and the bundle that
-    /// was placed last must not be removed again.
+    /// Places a bundle with a variant on a host. Returns false if it does not fit. Once the budget is spent, only
+    /// the positions and the capacity of the state are correct, and the bundle that was placed last must not be
+    /// removed again.
     pub(super) fn place(
         &mut self,
         bundle: usize,
@@ -330,7 +328,7 @@ impl<'p> State<'p> {
         }
     }
 
-    /// Whether the servers that are to be distributed evenly are, of a complete placement.
+    /// Returns whether a complete placement meets the even distributions.
     pub(super) fn is_even(&self) -> bool {
         let mut quotas = self.model.quotas.iter().zip(&self.quota_counts);
         quotas.all(|(quota, counts)| match &self.model.problem.rules[quota.rule] {
@@ -342,8 +340,8 @@ impl<'p> State<'p> {
         })
     }
 
-    /// Rules hosts out for each of some kinds, or back in, and says whether the budget was spent
-    /// before that was done.
+    /// Rules hosts out for each of some kinds, or back in. Returns whether the budget was spent before that was
+    /// done.
     fn rule_out_each(
         &mut self,
         mut kinds: impl Iterator<Item = usize>,
@@ -402,7 +400,7 @@ impl<'p> State<'p> {
         cost
     }
 
-    /// The cost of the bundles placed so far: of a complete placement, its cost.
+    /// The cost of the bundles placed so far; for a complete placement, its cost.
     pub(super) fn cost(&self) -> Cost {
         let is_spread = self.model.problem.policy.goal == Goal::Spread;
         let counts = |level: usize| {
@@ -411,7 +409,7 @@ impl<'p> State<'p> {
         Cost { per_unit: counts(0), per_host: counts(1), ..self.partial_cost() }
     }
 
-    /// What placing a bundle of a kind on a host adds to the cost.
+    /// The cost that placing a bundle of a kind on a host adds.
     pub(super) fn added(&self, kind: usize, host: usize) -> Added {
         let it = &self.model.kinds[kind];
         let goal = self.model.problem.policy.goal;
@@ -429,7 +427,7 @@ impl<'p> State<'p> {
         }
     }
 
-    /// What a bundle of a kind on a host adds to the cost of the soft rules.
+    /// The cost of the soft rules that a bundle of a kind on a host adds.
     pub(super) fn added_violations(&self, kind: usize, host: usize) -> u64 {
         let bundle =
             self.unplaced[kind].last().filter(|_| !self.model.kinds[kind].soft_rules.is_empty());
@@ -465,7 +463,7 @@ impl<'p> State<'p> {
     }
 }
 
-/// Counts up or down. Returns whether it was the first to come or the last to go.
+/// Counts up or down. Returns whether the count was or became zero.
 fn change(count: &mut usize, is_in: bool) -> bool {
     *count = if is_in { *count + 1 } else { *count - 1 };
     *count == usize::from(is_in)

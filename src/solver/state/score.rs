@@ -1,4 +1,4 @@
-//! What the policy counts of a partial placement.
+//! The units and loads that the policy counts in a partial placement.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, units and classes are numbered densely")]
 
@@ -20,7 +20,7 @@ struct LevelScore {
     servers: Vec<u64>,
     /// The units with servers, in the order in which they were opened.
     open: Vec<usize>,
-    /// With balancing: the utilisation by unit and class, and what was added to the load.
+    /// With balancing: the utilisation by unit and class, and the added load.
     used: Vec<u64>,
     load: u64,
 }
@@ -51,13 +51,13 @@ impl<'p> Score<'p> {
         &self.levels[level].used
     }
 
-    /// The servers in each unit, as far as they are placed.
+    /// The number of placed servers in each unit.
     pub(super) fn counts(&self, level: usize) -> Counts {
         let level = self.levels.get(level);
         Counts::of(level.into_iter().flat_map(|it| it.open.iter().map(|unit| it.servers[*unit])))
     }
 
-    /// Adds a bundle of a kind on a host, or takes one away.
+    /// Adds or removes a bundle of a kind on a host.
     pub(super) fn change(&mut self, kind: usize, host: usize, is_in: bool) {
         let it = &self.model.kinds[kind];
         for (nth, level) in self.levels.iter_mut().enumerate() {
@@ -92,7 +92,7 @@ impl<'p> Score<'p> {
         }
     }
 
-    /// Writes what the policy counts into a cost, but for the counts of servers.
+    /// Sets the components of a cost that the policy counts, except the counts of servers.
     pub(super) fn write(&self, cost: &mut Cost) {
         match self.model.problem.policy.goal {
             Goal::Pack => cost.units = self.levels.first().map_or(0, |it| it.open.len() as u64),
@@ -104,9 +104,9 @@ impl<'p> Score<'p> {
         }
     }
 
-    /// What a bundle of a kind on a host adds to what a level counts: with packing, whether it opens
-    /// a unit; with spreading, how many servers the unit has then; with balancing, the load. Zero if
-    /// the policy does not count the level.
+    /// The cost that a bundle of a kind adds at a level: with packing, whether it opens a unit; with spreading, the
+    /// resulting number of servers in the unit; with balancing, the load. Zero if the policy does not count the
+    /// level.
     pub(super) fn added(&self, level: usize, kind: usize, host: usize) -> u64 {
         let (Some(it), Some(units)) = (self.levels.get(level), self.model.counted.get(level))
         else {

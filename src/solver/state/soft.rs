@@ -1,4 +1,4 @@
-//! What the soft rules cost in a partial placement.
+//! The cost of the soft rules in a partial placement.
 
 #![expect(clippy::indexing_slicing, reason = "bundles and soft rules are numbered densely")]
 
@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use crate::solver::model::Model;
 use crate::solver::problem::SoftRuleKind;
 
-/// The servers of each soft rule in each unit, and what the pairs among them cost.
+/// The servers of each soft rule in each unit, and the cost of their pairs.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct SoftScore<'p> {
     model: &'p Model<'p>,
     counts: Vec<SoftRuleCounts>,
-    /// What the placed servers cost.
+    /// The cost of the placed servers.
     pub(in crate::solver) cost: u64,
 }
 
@@ -36,7 +36,7 @@ impl<'p> SoftScore<'p> {
         self.counts[soft].in_unit.get(&unit).copied().unwrap_or(0)
     }
 
-    /// What a bundle that is not placed costs on a host, with those that are.
+    /// The cost of an unplaced bundle on a host, together with the placed ones.
     pub(in crate::solver) fn added(&self, bundle: usize, host: usize) -> u64 {
         let model = self.model;
         let soft_rules = &model.bundles[bundle].soft_rules;
@@ -59,7 +59,7 @@ impl<'p> SoftScore<'p> {
         cost
     }
 
-    /// Adds a bundle on a host, or takes it away.
+    /// Adds or removes a bundle on a host.
     pub(super) fn change(&mut self, bundle: usize, host: usize, is_in: bool) {
         let model = self.model;
         if is_in {

@@ -8,8 +8,8 @@ const HOSTS_IN_RACK: usize = 8;
 const GROUPS: usize = 4;
 const SERVERS: usize = 12;
 
-/// Groups of servers that are in one rack each, and racks for each group alone. The fullest host of a rack says
-/// little about the others.
+/// Groups of servers that are in one rack each, and racks for each group alone. The fullest host of a rack is not
+/// representative.
 fn groups_and_racks() -> PlacementProblem {
     let mut seed = 1_u64;
     let mut random = |below: u64| {

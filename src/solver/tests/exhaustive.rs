@@ -1,4 +1,4 @@
-//! The solver beside an exhaustive search, on small problems of every sort.
+//! Compares the solver with an exhaustive search, on small problems of every sort.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) fn exhaustive(problem: &PlacementProblem) -> Option<Cost> {
     best
 }
 
-/// What the soft rules cost, by a literal reading.
+/// The cost of the soft rules, by a literal reading.
 fn violations(problem: &PlacementProblem, places: &[usize]) -> u64 {
     let unit = |soft: &SoftRule, server: usize| {
         let host = places[server];
@@ -66,7 +66,7 @@ fn violations(problem: &PlacementProblem, places: &[usize]) -> u64 {
     cost
 }
 
-/// A host with nodes of one class, storage of another of its own, and perhaps shared storage.
+/// A host with nodes of one class, storage of another class, and perhaps shared storage.
 #[derive(Clone, Debug)]
 struct Tree {
     nodes: Vec<u64>,
@@ -75,11 +75,11 @@ struct Tree {
     rack: Option<u32>,
     cluster: Option<u32>,
     in_use: bool,
-    /// What is used already of the nodes and of the storage.
+    /// The used amounts of the nodes and of the storage.
     used: [u64; 2],
 }
 
-/// What a server of a size needs: of one node, perhaps of a second one, and of a storage.
+/// The demand of a server of a size: on one node, perhaps on a second one, and on storage.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     node: u64,
@@ -106,7 +106,7 @@ fn trees() -> impl Strategy<Value = Vec<Tree>> {
         in_use,
         used,
     });
-    // FitInFewRacks sorts of hosts, so that many are alike.
+    // Few sorts of hosts, so that many are alike.
     let sorts = prop::collection::vec(tree, 1..4);
     (sorts, prop::collection::vec((0_usize..3, 0_u32..3), 1..6)).prop_map(|(sorts, hosts)| {
         let host = |(sort, rack): (usize, u32)| {
@@ -197,12 +197,11 @@ fn parts(hosts: usize) -> impl Strategy<Value = (Vec<Pool>, Vec<Ways>)> {
     )
 }
 
-/// A part: what it draws of either class, and which providers can supply it, the last of which
-/// shares.
+/// A part: its draws of either class, and the providers that can supply it, the last of which shares.
 type PartOfSize = ([u64; 2], Vec<bool>);
 
-/// The parts of a size, its conditions, for each provider which clauses it meets, and the most that a
-/// server may draw of the first class of the second provider.
+/// The parts of a size, its conditions, for each provider the clauses it meets, and the maximum draw of a server on
+/// the first class of the second provider.
 type SizeInParts = (Vec<PartOfSize>, Conditions, Vec<Vec<bool>>, Option<u64>);
 
 fn size_in_parts() -> impl Strategy<Value = SizeInParts> {
@@ -226,7 +225,7 @@ fn size_in_parts() -> impl Strategy<Value = SizeInParts> {
     })
 }
 
-/// How a host whose providers have these depths supplies a size.
+/// The supply of a size on a host whose providers have these depths.
 fn supply_in_parts(host: usize, depths: &[usize], size: &SizeInParts) -> Option<Supply> {
     let (parts, conditions, meets, limit) = size;
     // A provider is below the one before it if it is deeper, by one level at most.
@@ -300,7 +299,7 @@ fn soft_rules(count: usize) -> impl Strategy<Value = Vec<SoftRule>> {
     prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(soft, 1..4)]
 }
 
-/// The costs of all placements that are different, ascending.
+/// The costs of all different placements, ascending.
 fn costs(problem: &PlacementProblem) -> Vec<Cost> {
     let mut never = || false;
     let Some(model) = Model::of(problem, &mut Budget::new(&mut never)) else { return Vec::new() };
@@ -407,10 +406,10 @@ fn part(problem: &PlacementProblem, rules: &[usize], servers: &[usize]) -> Place
     }
 }
 
-/// How often a search may look at the clock before its case is left out: some seconds.
+/// Maximum number of time checks of a search before its case is skipped: some seconds.
 const LOOKS_MAX: usize = 2_000;
 
-/// What a search finds. One case in some thousands would take minutes, or hours: it is left out.
+/// Runs a search. One case in some thousands would take minutes, or hours: it is skipped.
 pub(super) fn found_soon<R>(search: impl FnOnce(Budget<'_>) -> R) -> Result<R, TestCaseError> {
     let mut looks = 0;
     let mut is_late = || {
@@ -436,7 +435,7 @@ proptest! {
         prop_assert_eq!(found, placed_soon(&problem)?);
     }
 
-    /// Whenever its time is up, it stops at once and says nothing that is not so.
+    /// When its time is up, it stops at once and returns nothing wrong.
     #[test]
     fn cut_short_it_says_nothing_wrong(problem in problems(), looks_max in 0_usize..1500) {
         let expected = placed_soon(&problem)?;
@@ -492,10 +491,10 @@ proptest! {
 }
 
 proptest! {
-    // To find that there is no other placement is to try all of them.
+    // Finding that there is no other placement means trying all of them.
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// One after the other, the placements are found in the order of their costs, until there is none.
+    /// Repeated searches find the placements in the order of their costs, until no other is left.
     #[test]
     fn other_placements_are_the_next_best(problem in problems()) {
         let costs = costs(&problem);

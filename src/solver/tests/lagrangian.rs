@@ -1,4 +1,4 @@
-//! The Lagrangian bound beside an exhaustive search.
+//! Compares the Lagrangian bound with an exhaustive search.
 
 use proptest::prelude::*;
 
@@ -11,7 +11,7 @@ use super::exhaustive::problems;
 use super::room::Room;
 use super::{broken, never};
 
-/// All placements that are valid, with their cost.
+/// All valid placements, with their cost.
 fn placements(problem: &PlacementProblem) -> Vec<(Vec<usize>, Cost)> {
     let (hosts, count) = (problem.hosts.len(), problem.servers.len());
     let place = |number: usize, nth: usize| number / hosts.pow(nth as u32) % hosts;
@@ -30,8 +30,8 @@ fn packed(problem: PlacementProblem, level: Level) -> PlacementProblem {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever the prices are, neither the bound nor what it rises by exceeds the least fit of the
-    /// placements that it is about.
+    /// Whatever the prices are, neither the bound nor its increases exceed the least fit of the placements that
+    /// they apply to.
     #[test]
     fn it_is_never_too_high(problem in problems(), level in prop::sample::select(Level::ALL.to_vec()), steps in 0_usize..60, gap_divisor in proptest::option::of(1_i64..100)) {
         let problem = packed(problem, level);
@@ -61,7 +61,7 @@ proptest! {
         let effort = Effort { steps, gap_divisor };
         let fit = lagrangian.improve(&state, (best + 100, more), effort, &mut budget);
         prop_assert!(fit.least() <= best, "{} > {best}", fit.least());
-        // The bound and its rises go with the same prices.
+        // The bound and its increases belong to the same prices.
         let effort = Effort { steps: 1, gap_divisor: None };
         let fit = lagrangian.improve(&state, (best + 100, more), effort, &mut budget);
         for (kind, it) in model.kinds.iter().enumerate() {
@@ -83,8 +83,8 @@ proptest! {
     }
 }
 
-/// The bound that does not know which servers go together on a host is far too low here, and this one is not:
-/// each host in use takes one server of 3 and one of 2, or two of 2.
+/// A bound that ignores which servers fit together on a host is far too low here, and this one is not: each host in
+/// use takes one server of 3 and one of 2, or two of 2.
 #[test]
 fn it_knows_what_goes_together_on_a_host() {
     let hosts: Vec<(u64, u32)> = vec![(5, 0); 4];

@@ -1,4 +1,4 @@
-//! The cases that greedy planners get wrong, and those of hosts that are trees.
+//! Cases that greedy planners get wrong, and hosts that are trees.
 
 #![expect(clippy::cast_possible_truncation, reason = "the problems are tiny")]
 
@@ -41,8 +41,7 @@ fn one_way(need: u64, hosts: usize) -> Arc<Ways> {
     Arc::new((0..hosts).map(|host| (host, Supply::One(Draws::from([(host, need)])))).collect())
 }
 
-/// The ways of a size that is supplied by one provider: for each host, the draws from each one that
-/// can.
+/// The ways of a size that is supplied by one provider: for each host, the draws on each possible one.
 fn ways(hosts: &[Vec<Draws>]) -> Ways {
     let supply = |draws: &Vec<Draws>| match draws.as_slice() {
         [] => None,
@@ -52,8 +51,7 @@ fn ways(hosts: &[Vec<Draws>]) -> Ways {
     hosts.iter().enumerate().filter_map(|(host, draws)| Some((host, supply(draws)?))).collect()
 }
 
-/// Parts that several providers can supply, without anything between the providers: the draws from
-/// each.
+/// Parts that several providers can supply, with no relation between the providers: the draws on each.
 fn choice(parts: Vec<Vec<Draws>>, conditions: Conditions) -> Supply {
     let way =
         |(provider, draws): (u32, Draws)| Way { draws, provider, last: provider, ..Way::default() };
@@ -83,7 +81,7 @@ fn placed(problem: &PlacementProblem) -> Option<Solution> {
     best(problem, solve(problem, never))
 }
 
-/// What a search has found that was not cut short.
+/// The result of a search that was not cut short.
 fn best(problem: &PlacementProblem, outcome: Outcome) -> Option<Solution> {
     match outcome {
         Outcome::Placed(solution) => {
@@ -112,7 +110,7 @@ fn is_drawn(problem: &PlacementProblem, solution: &Solution) -> bool {
     })
 }
 
-/// What is wrong with a placement but for room, by a literal reading of the problem.
+/// The first condition other than capacity that a placement violates, by a literal reading of the problem.
 fn broken(problem: &PlacementProblem, places: &[usize]) -> Option<&'static str> {
     let unit = |level: Level, server: usize| {
         let host = places[server];
@@ -279,7 +277,7 @@ fn rules_that_count_servers() {
     assert_eq!((count.needed, count.available), (5, 4));
 }
 
-/// A rule that may be broken is, but no more than it must.
+/// A rule that may be broken is, but no more than necessary.
 #[test]
 fn soft_rules_are_followed_as_far_as_possible() {
     let soft = |kind, level, servers: usize| SoftRule {
@@ -313,7 +311,7 @@ fn under(goal: Goal, level: Level, problem: PlacementProblem) -> PlacementProble
     PlacementProblem { policy: PlacementPolicy { goal, level }, ..problem }
 }
 
-/// How many servers each of the hosts or racks has that have any, descending.
+/// The numbers of servers on each host or rack with servers, descending.
 fn per_unit(problem: &PlacementProblem, level: Level) -> Vec<u64> {
     let solution = placed(problem).unwrap();
     let of_host = |host: usize| match level {
@@ -342,7 +340,7 @@ fn spreading_is_even() {
     let problem = under(Goal::Spread, Level::Host, problem);
     let solution = placed(&problem).unwrap();
     assert_eq!(solution.cost.per_unit, Counts::of([7, 7, 6]));
-    // Of the even ways, that with most room on the hosts with most servers.
+    // Of the even ways, the one with most room on the hosts with most servers.
     assert_eq!(hosts_of(&solution).iter().filter(|host| **host == 1).count(), 7);
 }
 
@@ -385,7 +383,7 @@ fn balancing_is_by_what_is_used_in_relation_to_capacity() {
     let count = |host: usize| hosts.iter().filter(|it| **it == host).count();
     // Half of the first and of the last is used then, as it is of the third.
     assert_eq!([count(0), count(1), count(2), count(3)], [4, 0, 0, 2]);
-    // Racks: what is free of the first is 10 of 16, of the second 12 of 20.
+    // Racks: 10 of 16 are free in the first, 12 of 20 in the second.
     let racks = PlacementPolicy { goal: Goal::Balance, level: Level::Rack };
     assert_eq!(per_unit(&PlacementProblem { policy: racks, ..problem }, Level::Rack), [3, 3]);
 }
@@ -485,13 +483,13 @@ fn who_is_pinned_draws_nothing() {
 
 #[test]
 fn small_conflicts_come_first() {
-    // One that fits nowhere, beside a rule that cannot be met.
+    // A server that fits nowhere, beside a rule that cannot be met.
     let apart = Rule::Apart(Level::Rack, vec![vec![0], vec![1], vec![2]]);
     let mut problem = site(12, vec![apart, Rule::Together(Level::Host, (3..12).collect())]);
     problem.servers[7].ways = one_way(9, 4);
     let conflict = explain(&problem, never);
     assert_eq!((conflict.rules, conflict.servers), (Vec::new(), vec![7]));
-    // Nine that must be together where there is room for eight; three need fewer words.
+    // Nine that must be together where there is room for eight; the three are the shorter explanation.
     problem.servers[7].ways = problem.servers[6].ways.clone();
     assert_eq!(explain(&problem, never).servers, [0, 1, 2]);
     problem.rules.remove(0);
@@ -505,7 +503,7 @@ fn counts(problem: &PlacementProblem, conflict: &Conflict) -> Vec<UnitCount> {
     count_units(problem, &conflict.rules, &conflict.servers, &mut Budget::new(&mut never))
 }
 
-/// Two lack room whether they are to be together or not.
+/// Two lack room whether they must be together or not.
 #[test]
 fn a_rule_that_does_not_matter_is_in_no_conflict() {
     let mut problem = site(5, vec![Rule::Together(Level::Host, vec![3, 4])]);
@@ -519,7 +517,7 @@ fn a_rule_that_does_not_matter_is_in_no_conflict() {
     assert!(explain(&problem, never).rules.is_empty());
 }
 
-/// As deep as the search goes: it must not need the stack for that.
+/// The search is deep, but must not use the stack for that.
 #[test]
 fn two_thousand_servers_are_placed() {
     let hosts = hosts(&[(100, 0); 20]);
@@ -529,7 +527,7 @@ fn two_thousand_servers_are_placed() {
     assert_eq!(solution.unwrap().cost.new_hosts, 20);
 }
 
-/// The one that has to be on a new host is not the only one of its diversity.
+/// The bundle that needs a new host is not the only one of its diversity rule.
 #[test]
 fn bounds_add_up_what_kinds_lack() {
     let mut hosts = hosts(&[(1, 0), (1, 0), (1, 0), (4, 0), (4, 0), (4, 0), (4, 0)]);

@@ -1,17 +1,17 @@
-//! Whether the pools are enough for a placement, by trying every choice of ways.
+//! Checks whether the pools suffice for a placement, by trying every choice of ways.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use super::super::{Conditions, Draws, PlacementProblem, Server, Source, Supply, Way};
 
-/// Which placements the pools are enough for, by trying every choice of ways.
+/// Decides for which placements the pools suffice, by trying every choice of ways.
 ///
-/// Servers are placed host by host. Choices that leave the same are followed once, and so are those of
-/// servers that come first in several placements. What is left of a pool counts only as long as there
-/// are hosts that draw on it: otherwise the choices of all hosts would be multiplied.
+/// Servers are placed host by host. Choices with equal remainders are followed once, and so are those of servers
+/// that come first in several placements. The remainder of a pool counts only while there are hosts that draw on
+/// it: otherwise the choices of all hosts would be multiplied.
 pub(super) struct Room {
-    /// For each server and host, what the server can draw there.
+    /// For each server and host, the possible draws of the server there.
     draws: Vec<Vec<Vec<Draws>>>,
     /// For each pool, the last host on which a server can draw on it.
     last: Vec<usize>,
@@ -19,7 +19,7 @@ pub(super) struct Room {
     left: HashMap<Vec<(usize, usize)>, Rc<Leftovers>>,
 }
 
-/// All that can be left of the pools.
+/// All possible remainders of the pools.
 type Leftovers = HashSet<Vec<u64>>;
 
 impl Room {
@@ -67,7 +67,7 @@ impl Room {
     }
 }
 
-/// What is left of the pools after these draws, if they have as much.
+/// The remainder of the pools after these draws, if they suffice.
 fn drawn(left: &[u64], draws: &Draws) -> Option<Vec<u64>> {
     let mut left = left.to_vec();
     for (pool, amount) in draws {
@@ -76,8 +76,8 @@ fn drawn(left: &[u64], draws: &Draws) -> Option<Vec<u64>> {
     Some(left)
 }
 
-/// What a server can draw: for each choice of ways that meets the conditions, the amount of each
-/// pool. Choices that draw the same are one.
+/// The possible draws of a server: for each choice of ways that meets the conditions, the amount of each pool.
+/// Equal draws count once.
 fn all_draws(supply: &Supply) -> Vec<Draws> {
     let choice = match supply {
         Supply::One(draws) => return vec![draws.clone()],

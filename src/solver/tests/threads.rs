@@ -19,11 +19,11 @@ use super::exhaustive::{exhaustive, found_soon, problems};
 use super::{broken, hosts, hosts_of, is_drawn, never, one_way, pools, servers, ways};
 use crate::model::Level;
 
-/// How long a test waits for something that takes a moment.
+/// Timeout for something that takes a moment.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Servers of eight sizes on hosts of many sizes, a third of them apart. No bound is near the best
-/// placement, so a search ends only when its time is up.
+/// Servers of eight sizes on hosts of many sizes, a third of them apart. No bound is near the best placement, so a
+/// search ends only when its time is up.
 fn problem() -> PlacementProblem {
     let free = (0..40).map(|nth: u64| (20 + nth * 37 % 29, (nth % 6) as u32));
     let mut hosts = hosts(&free.collect::<Vec<_>>());
@@ -76,7 +76,7 @@ fn they_prepare_a_search_as_one_thread_does() {
     assert!(prepared(Some(&|| 3)) == alone, "the threads prepared something else");
 }
 
-/// Whether this is a thread that a search has started.
+/// Returns whether this is a thread that a search has started.
 fn is_further() -> bool {
     thread::current().name().is_some_and(|name| name.starts_with("solver-"))
 }
@@ -142,13 +142,12 @@ fn one_thread_needs_no_others() {
     assert_eq!(found, solve(&problem, after(300)));
 }
 
-/// Threads end when the search may use fewer, begin when it may use more, and all have ended when the
-/// search has.
+/// Threads end when the search may use fewer, start when it may use more, and all have ended when the search has.
 #[test]
 fn they_come_and_go_with_their_number() {
     let problem = problem();
     let allowed = AtomicUsize::new(3);
-    // Those that asked how many there may be, and those that were told to end.
+    // Threads that queried their allowed number, and threads that were stopped.
     let (asked, told) = (Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new()));
     let key = |id: ThreadId| format!("{id:?}");
     let count = || {

@@ -40,7 +40,7 @@ fn place(member: u32) -> (usize, usize, u64) {
 }
 
 impl Set {
-    /// How many members there are.
+    /// Number of members.
     pub(crate) fn len(&self) -> usize {
         match &self.0 {
             Form::Few(list) => list.len(),
@@ -48,12 +48,12 @@ impl Set {
         }
     }
 
-    /// Whether there is no member.
+    /// Returns whether the set is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether it is a member.
+    /// Returns whether the number is a member.
     pub(crate) fn contains(&self, member: u32) -> bool {
         match &self.0 {
             Form::Few(list) => list.binary_search(&member).is_ok(),
@@ -96,7 +96,7 @@ impl Set {
         })
     }
 
-    /// How many members there are that another set does not have. The work is that of reading each block once.
+    /// Number of members that another set does not have. Reads each block once.
     pub(crate) fn len_without(&self, other: &Self) -> usize {
         let Some(last) = self.last() else { return 0 };
         let blocks = 0..=last / BLOCK;
@@ -129,7 +129,7 @@ impl Set {
         }
     }
 
-    /// Adds a member; whether it was not one yet.
+    /// Adds a member; returns whether it is new.
     pub(crate) fn insert(&mut self, member: u32) -> bool {
         match &mut self.0 {
             Form::Few(list) => {
@@ -152,7 +152,7 @@ impl Set {
         }
     }
 
-    /// Takes a member out; whether it was one.
+    /// Removes a member; returns whether it was one.
     pub(crate) fn remove(&mut self, member: u32) -> bool {
         match &mut self.0 {
             Form::Few(list) => {

@@ -13,13 +13,13 @@ use crate::solver::groups::Terms;
 
 /// The terms of a soft policy.
 const SOFT: Terms = Terms { soft: Some(1), max_per_unit: None, max_skew: None };
-/// Scheduler hints of Nova that ask for hosts, and that the planner does not follow.
+/// Scheduler hints of Nova about hosts that the planner ignores.
 const IGNORED_HINTS: [&str; 4] = ["build_near_host_ip", "different_host", "query", "same_host"];
 
-/// What the policy of a server group asks of its servers.
+/// The policy of a server group.
 ///
 /// # Errors
-/// What is wrong with the group.
+/// The fault of the group.
 pub(super) fn policy(properties: Option<&Value>) -> Result<(GroupKind, Terms), String> {
     let list = match property(properties, "policies") {
         None => &[][..],
@@ -76,7 +76,7 @@ pub(super) fn nova_name(properties: Option<&Value>) -> Option<&str> {
     (!name.is_empty()).then_some(name)
 }
 
-/// A property, if it is there and not null.
+/// A property, if it is present and not null.
 fn property<'p>(properties: Option<&'p Value>, key: &str) -> Option<&'p Value> {
     properties?.get(key).filter(|value| !value.is_null())
 }
@@ -86,7 +86,7 @@ pub(super) fn hints(properties: Option<&Value>) -> Option<&Value> {
     property(properties, "scheduler_hints")
 }
 
-/// The hints that ask for hosts, and that the planner does not follow.
+/// The hints about hosts that the planner ignores.
 pub(super) fn ignored_hints(hints: &Value) -> impl Iterator<Item = &'static str> {
     IGNORED_HINTS.into_iter().filter(|hint| hints.get(hint).is_some())
 }
@@ -115,10 +115,10 @@ impl ServerGroups {
         }
     }
 
-    /// What the hints of a server say of a group.
+    /// Finds the group in the hints of a server.
     ///
     /// # Errors
-    /// What is wrong with the hints.
+    /// The fault of the hints.
     pub(super) fn find<'h>(&self, hints: &'h Value) -> Result<GroupHint<'h>, String> {
         let hints = hints.as_object().ok_or("scheduler_hints: not a dictionary")?;
         let Some(group) = hints.get("group").filter(|group| !group.is_null()) else {
@@ -140,14 +140,14 @@ impl ServerGroups {
     }
 }
 
-/// What the scheduler hints of a server say of a group.
+/// The group in the scheduler hints of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GroupHint<'h> {
-    /// Nothing, or a group of the request that is malformed.
+    /// No group, or a malformed group of the request.
     None,
     /// The group at this position among those of the template.
     Group(usize),
-    /// A group with this id, which was made outside the request: only Nova knows its policy.
+    /// A group with this id, which was created outside the request: only Nova knows its policy.
     Outside(&'h str),
 }
 

@@ -1,4 +1,4 @@
-//! Better prices by subgradient ascent with momentum.
+//! Improves prices by subgradient ascent with momentum.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and racks are numbered densely")]
 
@@ -7,14 +7,14 @@ use super::{Effort, Lagrangian, More};
 use crate::solver::budget::Budget;
 use crate::solver::state::State;
 
-/// The length of a step at first, in parts of this: the whole gap to the best fit.
+/// Denominator of the step length. Steps start at 1: the whole gap to the best fit.
 const WHOLE: i64 = 1024;
-/// After so many steps without a higher bound, steps become shorter by a factor, in tenths.
+/// Number of steps without a higher bound after which steps are shortened by a factor, in tenths.
 const IDLE_MAX: u32 = 20;
 const SHORTER: i64 = 6;
-/// The part of the last direction that is kept in the next one, in tenths.
+/// The share of the last direction in the next one, in tenths.
 const MOMENTUM: i64 = 7;
-/// A slope of one bundle, so that directions can be divided.
+/// The slope of one bundle, a multiple so that directions can be divided.
 const SLOPE: i64 = 1000;
 
 /// The direction in which prices change.
@@ -35,7 +35,7 @@ impl Lagrangian<'_> {
         budget: &mut Budget<'_>,
     ) -> FitBoundScaled {
         let gap_min = gap_divisor.map_or(0, |divisor| signed(best) * SCALE / divisor).max(SCALE);
-        // The result always belongs to prices that are kept: rises are relative to these.
+        // The result always belongs to the stored prices: rises are relative to these.
         let mut highest: Option<FitBoundScaled> = None;
         let mut kept = self.prices.clone();
         let mut direction = Direction::none(&self.prices);
@@ -64,7 +64,7 @@ impl Lagrangian<'_> {
             }
             let is_balanced = !self.turn(state, &mut direction);
             if is_balanced {
-                // What the hosts take is a placement in which every bundle is placed once.
+                // The hosts together take every bundle exactly once, which is a placement.
                 break;
             }
             self.step(&direction, bound.to_exclude(best).max(gap_min), length);
@@ -73,8 +73,8 @@ impl Lagrangian<'_> {
         highest.unwrap_or(FitBoundScaled(signed(state.fit) * SCALE))
     }
 
-    /// Turns the direction towards what is not taken, and away from what is taken too often. Returns
-    /// whether there is any.
+    /// Turns the direction towards bundles that are not taken, and away from those taken too often. Returns whether
+    /// there are any.
     fn turn(&self, state: &State<'_>, direction: &mut Direction) -> bool {
         let mut is_any = false;
         let mut turn = |direction: &mut i64, slope: i64| {

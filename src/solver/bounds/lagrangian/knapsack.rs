@@ -7,51 +7,51 @@ use std::cmp::Reverse;
 
 use crate::solver::budget::Budget;
 
-/// The steps of one search, after which the bounds of what is left count as reached.
+/// Maximum number of steps of one search, after which the bounds of the remainder count as reached.
 const STEPS_MAX: usize = 4096;
-/// The items of which different numbers are tried.
+/// Maximum number of items of which different numbers are tried.
 const DEPTH_MAX: usize = 256;
-/// A whole share of what is free.
+/// The share of the entire free capacity.
 const SHARE: u64 = 1 << 10;
-/// The binary digits after the point of profits for each unit of a class.
+/// Binary digits after the point of profits per unit of a class.
 const FRACTION: u32 = 24;
 
-/// Bundles of one kind that could go to the host.
+/// Bundles of one kind that could be placed on the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
     pub(super) kind: usize,
-    /// What one of them brings in, more than zero.
+    /// Profit of one bundle, greater than 0.
     pub(super) profit: u64,
-    /// How many of them there can be at most.
+    /// Maximum number of bundles.
     pub(super) most: u64,
-    /// The diversity rules of hosts that bind them, as a set of bits: of each rule one bundle fits.
+    /// The diversity rules of hosts that bind them, as bits: only one bundle of each rule fits.
     pub(super) apart: u64,
 }
 
-/// The working memory of the searches, which is used again and again.
+/// The working memory of the searches, which is reused.
 #[derive(Debug, Default)]
 pub(super) struct Knapsack {
     classes: usize,
     pub(super) items: Vec<Item>,
-    /// What one bundle of each item needs, class by class.
+    /// The demand of one bundle of each item, class by class.
     pub(super) needs: Vec<u64>,
-    /// What is free of each class.
+    /// The free capacity of each class.
     pub(super) free: Vec<u64>,
     order: Vec<usize>,
-    /// For each position in the order, and each class: the most that an item from there on brings in
-    /// for one unit of the class; the maximum if one needs none of it.
+    /// For each position in the order, and each class: the highest profit per unit of the class of the items from
+    /// there on; the maximum if one of them needs none of it.
     ratios: Vec<u64>,
-    /// For each position, what all items from there on bring in.
+    /// For each position, the total profit of the items from there on.
     sums: Vec<u64>,
     counts: Vec<u64>,
     steps: usize,
     best: u64,
-    /// For each item, how many bundles the best set has.
+    /// For each item, its number of bundles in the best set.
     best_counts: Vec<u64>,
 }
 
 impl Knapsack {
-    /// Forgets all items, for a host with so many classes.
+    /// Removes all items, for a host with the given number of classes.
     pub(super) fn clear(&mut self, classes: usize) {
         self.classes = classes;
         self.items.clear();
@@ -59,13 +59,13 @@ impl Knapsack {
         self.free.clear();
     }
 
-    /// The kinds in the best set, and how many bundles of each.
+    /// The kinds in the best set, each with its number of bundles.
     pub(super) fn taken(&self) -> impl Iterator<Item = (usize, u64)> {
         let counts = self.items.iter().zip(&self.best_counts).filter(|(_, count)| **count > 0);
         counts.map(|(item, count)| (item.kind, *count))
     }
 
-    /// An upper bound on what any set that fits brings in. It is exact unless the search takes too long.
+    /// An upper bound on the profit of any set that fits. It is exact unless the search takes too long.
     pub(super) fn solve(&mut self, budget: &mut Budget<'_>) -> u64 {
         self.prepare();
         self.search(0, 0, 0);
@@ -74,8 +74,7 @@ impl Knapsack {
         self.best
     }
 
-    /// Orders the items by what they bring in for their share of what is free, and computes the tables of
-    /// the bound.
+    /// Orders the items by their profit for their share of the free capacity, and computes the tables of the bound.
     fn prepare(&mut self) {
         let (count, classes) = (self.items.len(), self.classes);
         self.order.clear();
@@ -157,7 +156,7 @@ impl Knapsack {
         self.counts[item] = 0;
     }
 
-    /// The most that the items from a position on bring in, by the class that limits them most.
+    /// An upper bound on the profit of the items from a position on, by the class that limits them most.
     fn bound(&self, at: usize) -> u64 {
         let ratios = &self.ratios[at * self.classes..];
         let by_class = self.free.iter().zip(ratios).filter(|(_, ratio)| **ratio < u64::MAX);
@@ -175,7 +174,7 @@ mod tests {
     use super::{Item, Knapsack};
     use crate::solver::budget::Budget;
 
-    /// The most that any set brings in, by trying each.
+    /// The highest profit of any set, by exhaustive search.
     fn brute_force(items: &[(u64, u64, u64, [u64; 2])], free: [u64; 2], apart: u64) -> u64 {
         let Some(((profit, most, bits, needs), others)) = items.split_first() else { return 0 };
         let counts = 0..=*most;
@@ -199,7 +198,7 @@ mod tests {
             items in prop::collection::vec((1_u64..50, 1_u64..4, 0_u64..4, [0_u64..6, 0_u64..6]), 0..6),
             free in [0_u64..15, 0_u64..15],
         ) {
-            // Of bundles that are apart, one can be on a host.
+            // A host can have only one of the bundles that are apart.
             let items: Vec<_> = items
                 .into_iter()
                 .map(|(profit, most, bits, needs)| (profit, if bits > 0 { 1 } else { most }, bits, needs))

@@ -1,8 +1,8 @@
 //! A lower bound on the fit by Lagrangian relaxation, for packing hosts. docs/solver.md derives it.
 //!
-//! Each bundle has a price. Without the condition that every bundle is placed, the hosts do not concern
-//! each other: each takes the set of bundles that brings in most, which is their prices less their fit.
-//! The sum of all prices less what all hosts bring in is a lower bound, whatever the prices are.
+//! Each bundle has a price. Without the condition that every bundle is placed, the hosts are independent: each
+//! takes the set of bundles with the highest profit, which is their prices minus their fit. The sum of all prices
+//! minus the profits of all hosts is a lower bound, whatever the prices are.
 
 #![expect(
     clippy::indexing_slicing,
@@ -25,26 +25,26 @@ use crate::solver::model::{BundleKind, Demand, Model};
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// The diversity rules of hosts that the knapsacks know, and the prices for places in racks. What is beyond is
-/// ignored, which makes the bound lower.
+/// Maximum number of diversity rules of hosts in the knapsacks, and of priced places in racks. Further rules are
+/// ignored, which lowers the bound.
 const RULES_MAX: usize = 64;
 const RACK_PRICES_MAX: usize = 1 << 14;
 
 /// The price of a host or a unit that must not come into use.
 const PROHIBITIVE: i64 = i64::MAX / 4;
 
-/// The relaxation of a problem, with prices that change.
+/// The relaxation of a problem, with its prices.
 #[derive(Debug)]
 pub(in crate::solver) struct Lagrangian<'p> {
     model: &'p Model<'p>,
     limits: &'p Limits,
-    /// For each kind, the diversity rules of hosts in which each bundle is a part by itself, as bits.
+    /// For each kind, the diversity rules of hosts in which each bundle is a part of its own, as bits.
     apart: Vec<u64>,
-    /// For each kind, the diversity rules of racks in which each bundle is a part by itself, by their
-    /// position in the prices.
+    /// For each kind, the diversity rules of racks in which each bundle is a part of its own, by their position in
+    /// the prices.
     in_racks: Vec<Vec<usize>>,
     prices: Prices,
-    /// What the hosts take at these prices.
+    /// The bundles that the hosts take at these prices.
     taken: Taken,
     knapsack: Knapsack,
     free: Vec<u64>,
@@ -53,17 +53,17 @@ pub(in crate::solver) struct Lagrangian<'p> {
     chosen: Chosen,
 }
 
-/// How long prices are improved, and how boldly.
+/// The number and the length of the steps that improve prices.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::solver) struct Effort {
-    /// The number of steps, at most.
+    /// Maximum number of steps.
     pub(in crate::solver) steps: usize,
-    /// The least gap that a step aims to close, as a divisor of the best fit. The best fit may be known to
-    /// be so good before prices are that steps which aim at it alone are too short to get anywhere.
+    /// Divisor of the best fit for the smallest gap that a step aims to close. A good best fit may be known before
+    /// good prices are; steps that aim only at it are then too short to make progress.
     pub(in crate::solver) gap_divisor: Option<i64>,
 }
 
-/// How much may come into use besides what is.
+/// The hosts and units that may additionally come into use.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::solver) struct More {
     pub(in crate::solver) new_hosts: usize,
@@ -71,22 +71,22 @@ pub(in crate::solver) struct More {
     pub(in crate::solver) units: usize,
 }
 
-/// A set of bundles: kinds, and how many of each.
+/// A set of bundles: kinds, each with its number of bundles.
 type Chosen = Vec<(usize, u64)>;
 
 /// A condition on the bundles that a host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Only {
-    /// None.
+    /// No condition.
     Any,
-    /// One bundle of this kind is among them.
+    /// It includes a bundle of this kind.
     With(usize),
-    /// No bundle of this kind is among them.
+    /// It includes no bundle of this kind.
     Without(usize),
 }
 
 impl<'p> Lagrangian<'p> {
-    /// The relaxation. Each bundle has the price of zero.
+    /// Creates the relaxation, with all prices at zero.
     pub(in crate::solver) fn new(model: &'p Model<'p>, limits: &'p Limits) -> Self {
         let apart_at = |level: Level| {
             let rules = model.problem.rules.iter().enumerate();
@@ -130,8 +130,8 @@ impl<'p> Lagrangian<'p> {
         self.prices.clone_from(prices);
     }
 
-    /// Sets the price of each kind to the fit of its most expensive bundle in a placement: `fit` is that
-    /// of one server of each bundle.
+    /// Sets the price of each kind to the fit of its most expensive bundle in a placement: `fit` is that of one
+    /// server of each bundle.
     pub(in crate::solver) fn set_prices_from(&mut self, fit: impl Iterator<Item = u64>) {
         for (bundle, fit) in self.model.bundles.iter().zip(fit) {
             let servers = self.model.kinds[bundle.kind].servers;
@@ -140,8 +140,7 @@ impl<'p> Lagrangian<'p> {
         }
     }
 
-    /// By how much the bound rises if a bundle of a kind comes to a host. The result is not exact if it is
-    /// at least `enough`.
+    /// The increase of the bound if a bundle of a kind is placed on a host. Inexact if it is at least `enough`.
     pub(in crate::solver) fn rise_with(
         &mut self,
         state: &State<'_>,
@@ -150,7 +149,7 @@ impl<'p> Lagrangian<'p> {
         budget: &mut Budget<'_>,
     ) -> i64 {
         let unit = self.model.packed().map_or(0, |units| self.prices.units[units.unit(host)]);
-        // Nothing on the host brings in more than without the bundle.
+        // Nothing on the host is more profitable than the set without the bundle.
         let loss = unit - self.profit(kind, host);
         if loss >= enough {
             return loss;
@@ -159,7 +158,7 @@ impl<'p> Lagrangian<'p> {
         unit + self.value(state, host, Only::Any, budget) - with
     }
 
-    /// By how much the bound rises, at least, if no bundle of a kind comes to a host.
+    /// A lower bound on the increase of the bound if no bundle of a kind is placed on a host.
     pub(in crate::solver) fn rise_without(
         &mut self,
         state: &State<'_>,
@@ -167,14 +166,14 @@ impl<'p> Lagrangian<'p> {
         budget: &mut Budget<'_>,
     ) -> i64 {
         if untouched_unit(state, host).is_some() {
-            // Another unit may take the place of this one, which then brings in as much.
+            // Another unit may take the place of this one, with the same profit.
             return 0;
         }
         let without = self.value(state, host, Only::Without(kind), budget);
         self.value(state, host, Only::Any, budget) - without
     }
 
-    /// What a bundle of a kind brings in on a host.
+    /// The profit of a bundle of a kind on a host.
     fn profit(&self, kind: usize, host: usize) -> i64 {
         let fit = signed(self.model.fit_costs[host] * self.model.kinds[kind].servers) * SCALE;
         let rules = &self.in_racks[kind];
@@ -183,8 +182,8 @@ impl<'p> Lagrangian<'p> {
         self.prices.kinds[kind] - fit - rack.map_or(0, in_rack)
     }
 
-    /// The most that a host brings in with further bundles, less the price of taking it into use; with
-    /// no bundles, zero. It is never too low.
+    /// An upper bound on the profit of a host with further bundles, minus the price of taking it into use; zero
+    /// without bundles.
     fn value(
         &mut self,
         state: &State<'_>,
@@ -228,7 +227,7 @@ impl<'p> Lagrangian<'p> {
         best
     }
 
-    /// Puts the kinds of an exclusivity class into the knapsack that may come to a host and bring something in.
+    /// Adds the kinds of an exclusivity class that may be placed on a host with a profit to the knapsack.
     fn fill_knapsack(
         &mut self,
         state: &State<'_>,
@@ -260,8 +259,8 @@ impl<'p> Lagrangian<'p> {
         }
     }
 
-    /// The bound at the present prices, if so much more may come into use. It also chooses the best
-    /// prices for a new host and for each unit, and counts what is taken.
+    /// The bound at the current prices, if `more` may come into use. Also chooses the best prices for a new host
+    /// and for each unit, and counts the bundles taken.
     fn evaluate(&mut self, state: &State<'_>, more: More, budget: &mut Budget<'_>) -> i64 {
         let model = self.model;
         let kept = budget.kept();
@@ -304,7 +303,7 @@ impl<'p> Lagrangian<'p> {
             bound -= value;
             self.take(*host, Some(chosen));
         }
-        // At this price, as many hosts as may come into use are worth it.
+        // At this price, exactly as many hosts as may come into use are profitable.
         self.prices.new_host = match new.get(more.new_hosts) {
             _ if more.new_hosts == 0 => PROHIBITIVE,
             Some((value, ..)) => *value,
@@ -314,9 +313,8 @@ impl<'p> Lagrangian<'p> {
         bound
     }
 
-    /// Takes the hosts of so many units that bring in most: each with its unit, what it brings in, and
-    /// the bundles. Returns what these units bring in. Each unit then has the price of using it instead of the last
-    /// of these.
+    /// Selects the hosts of the `more` most profitable units: each with its unit, its profit, and its bundles.
+    /// Returns the profit of these units. The price of each unit becomes its advantage over the last of these.
     fn choose_units(
         &mut self,
         state: &State<'_>,
@@ -367,7 +365,7 @@ fn untouched_unit(state: &State<'_>, host: usize) -> Option<usize> {
     Some(unit).filter(|unit| state.score.servers(0, *unit) == 0)
 }
 
-/// Adds what a bundle of a kind needs at least on a host, class by class, of what only this host has.
+/// Adds the minimum private demand of a bundle of a kind on a host, class by class.
 fn needs(model: &Model<'_>, kind: usize, host: usize, needs: &mut Vec<u64>) {
     let load = &model.loads[model.kinds[kind].load];
     let from = needs.len();

@@ -1,36 +1,36 @@
-//! The prices of the Lagrangian relaxation, and what hosts take at these prices.
+//! The prices of the Lagrangian relaxation, and the bundles that hosts take at these prices.
 
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and racks are numbered densely")]
 
-/// Prices are in so many parts of the unit of the fit.
+/// Number of price units per unit of the fit.
 pub(super) const SCALE: i64 = 1024;
 
-/// A number that cannot be negative. What would not fit is at least as much as the largest.
+/// Converts a number to a signed one, saturating at the maximum.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A lower bound on the fit, in parts of its unit.
+/// A lower bound on the fit, in price units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::solver) struct FitBoundScaled(pub(super) i64);
 
 impl FitBoundScaled {
-    /// Whether no fit that is lower than `best` keeps the bound.
+    /// Returns whether every fit lower than `best` violates the bound.
     pub(in crate::solver) fn excludes_less_than(self, best: u64) -> bool {
         self.to_exclude(best) <= 0
     }
 
-    /// By how much it must rise to exclude every fit lower than `best`.
+    /// The increase at which the bound excludes every fit lower than `best`.
     pub(in crate::solver) fn to_exclude(self, best: u64) -> i64 {
         (signed(best) - 1) * SCALE + 1 - self.0
     }
 
-    /// The bound plus what it rises by.
+    /// Adds an increase to the bound.
     pub(in crate::solver) fn plus(self, rise: i64) -> Self {
         Self(self.0.saturating_add(rise))
     }
 
-    /// The least fit that keeps the bound.
+    /// The least fit that satisfies the bound.
     pub(in crate::solver) fn least(self) -> u64 {
         let rounded_up = (self.0 + SCALE - 1).div_euclid(SCALE);
         u64::try_from(rounded_up).unwrap_or(0)
@@ -38,8 +38,8 @@ impl FitBoundScaled {
 }
 
 /// Prices (multipliers): of a bundle of each kind, of a place in each rack for each diversity rule of racks, of a
-/// host that comes into use, and of each unit without servers, if the policy packs units: what it brings in less
-/// than the last one that may be used.
+/// host that comes into use, and of each unit without servers, if the policy packs units: its profit minus that of
+/// the last one that may be used.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Prices {
     pub(super) kinds: Vec<i64>,
@@ -55,13 +55,13 @@ impl Prices {
         Self { kinds: vec![0; kinds], racks, new_host: 0, units: vec![0; units] }
     }
 
-    /// The memory that they take, in numbers.
+    /// Memory in use, in numbers.
     pub(in crate::solver) fn size(&self) -> usize {
         1 + self.kinds.len() + self.units.len() + self.racks.iter().map(Vec::len).sum::<usize>()
     }
 }
 
-/// What all hosts take together: bundles of each kind, and of each diversity rule of racks in each rack.
+/// The bundles that all hosts take together: of each kind, and of each diversity rule of racks in each rack.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) kinds: Vec<u64>,

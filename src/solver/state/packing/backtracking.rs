@@ -11,11 +11,11 @@ use super::sites::Sites;
 use crate::solver::budget::Budget;
 use crate::solver::problem::Pool;
 
-/// The maximum number of numbers in the memory of failed situations; others may be explored again.
+/// Maximum size of the memory of failed situations, in numbers; others may be explored again.
 const FAILED_MAX: usize = 1 << 20;
 
-/// A way for each variable of a component. `None` if there is no such choice, or the budget is
-/// spent. Takes nothing.
+/// Chooses a way for each variable of a component. `None` if there is no such choice, or the budget is spent. Takes
+/// nothing.
 pub(super) fn solve(
     items: &[Item<'_>],
     variables: &[Variable],
@@ -43,12 +43,12 @@ pub(super) fn solve(
     search.run(left, budget)
 }
 
-/// What the variables draw at least, by class.
+/// The minimum draws of the variables, by class.
 #[derive(Debug)]
 struct Demand {
     /// The pools of each class.
     pools: Vec<Vec<usize>>,
-    /// For each position, what the variables from there on draw at least, by class.
+    /// For each position, the minimum draws of the variables from there on, by class.
     rest: Vec<Vec<u128>>,
 }
 
@@ -98,7 +98,7 @@ impl Demand {
         Self { pools: of_class, rest }
     }
 
-    /// Whether all that is left may be enough for the variables from a position on.
+    /// Returns whether the remaining capacity may be enough for the variables from a position on.
     fn may_be_met(&self, from: usize, left: &[u64]) -> bool {
         self.pools.iter().zip(&self.rest[from]).all(|(pools, need)| {
             let left: u128 = pools.iter().map(|pool| u128::from(left[*pool])).sum();
@@ -116,7 +116,7 @@ struct Search<'m> {
     frames: Vec<Frame>,
     /// The ways of the first variables.
     chosen: Vec<usize>,
-    /// Situations without a solution: the position, and what was left.
+    /// Situations without a solution: the position, and the remaining capacity.
     failed: HashSet<Vec<u64>>,
     failed_numbers: usize,
 }
@@ -130,7 +130,7 @@ struct Frame {
 }
 
 impl Search<'_> {
-    /// A way for each variable. Restores what is left.
+    /// Chooses a way for each variable. Restores the remaining capacity.
     fn run(&mut self, left: &mut [u64], budget: &mut Budget<'_>) -> Option<Vec<usize>> {
         let mut is_open = self.enter(left, budget);
         loop {
@@ -162,7 +162,7 @@ impl Search<'_> {
         (chosen.len() == self.variables.len()).then_some(chosen)
     }
 
-    /// Adds a frame for the next variable. Returns false if it is known that it has no solution.
+    /// Adds a frame for the next variable. Returns false if it provably has no solution.
     fn enter(&mut self, left: &[u64], budget: &mut Budget<'_>) -> bool {
         let nth = self.chosen.len();
         budget.is_spent_after(16 + 8 * self.sites.sites.len());
@@ -193,8 +193,7 @@ impl Search<'_> {
         }
     }
 
-    /// The ways of a variable that fit, one of each class of interchangeable ones; the best comes
-    /// last.
+    /// The ways of a variable that fit, one of each class of interchangeable ones; the best comes last.
     fn open(&self, nth: usize, left: &[u64], budget: &mut Budget<'_>) -> Vec<usize> {
         let variable = &self.variables[nth];
         let item = &self.items[variable.item];
@@ -217,7 +216,7 @@ impl Search<'_> {
                 let mut sort = vec![it.class as u64, number as u64];
                 sort.extend(it.pools.iter().map(|pool| left[*pool]));
                 if used.contains(&site) {
-                    // Conditions may tell it from the others of its class.
+                    // Conditions may distinguish it from the others of its class.
                     sort.extend([u64::MAX, site as u64]);
                 }
                 if !known.insert(sort) {
@@ -230,8 +229,7 @@ impl Search<'_> {
         open.into_iter().map(|(_, way)| way).collect()
     }
 
-    /// What is chosen for the other parts of the server of a variable, and the sites that these
-    /// use.
+    /// The ways chosen for the other parts of the server of a variable, and their sites.
     fn chosen_of(&self, nth: usize) -> (Vec<Option<usize>>, Vec<usize>) {
         let item = self.variables[nth].item;
         if !self.items[item].server.is_coupled() {

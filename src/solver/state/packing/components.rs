@@ -20,8 +20,8 @@ pub(super) struct Variable {
     pub(super) ways: Vec<usize>,
 }
 
-/// The components of some servers. In each, the parts of a server stand next to each other, large
-/// servers come first, and equal ones one after the other.
+/// The components of some servers. In each, the parts of a server are adjacent, large servers come first, and equal
+/// ones follow each other.
 pub(super) fn components(items: &[Item<'_>], budget: &mut Budget<'_>) -> Vec<Vec<Variable>> {
     let mut sorts = HashMap::new();
     let mut variables: Vec<Variable> = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn components(items: &[Item<'_>], budget: &mut Budget<'_>) -> Vec<Vec
     components
 }
 
-/// For each variable, a variable of its component, the same for the whole component.
+/// For each variable, a representative of its component.
 fn leaders(items: &[Item<'_>], variables: &[Variable]) -> Vec<usize> {
     let mut joined = UnionFind::new(variables.len());
     let mut of_pool: HashMap<usize, usize> = HashMap::new();

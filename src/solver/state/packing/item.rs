@@ -1,4 +1,4 @@
-//! The servers to be packed, and what is left of the pools they draw on.
+//! The servers to be packed, and the remainder of their pools.
 
 #![expect(clippy::indexing_slicing, reason = "parts, ways and pools are numbered densely")]
 
@@ -23,7 +23,7 @@ impl<'m> Item<'m> {
         Self { size, server, sources }
     }
 
-    /// A server that has these ways and keeps what it draws on shared pools.
+    /// A server that has these ways and keeps its draws on shared pools.
     pub(in crate::solver::state) fn keeping_sources(
         size: usize,
         server: ServerChoice<'m>,
@@ -34,7 +34,7 @@ impl<'m> Item<'m> {
         Self { size, server, sources: Some(sources) }
     }
 
-    /// What it draws if these ways are chosen for its parts.
+    /// Its draws if these ways are chosen for its parts.
     pub(in crate::solver::state) fn draws<'w>(
         &'w self,
         ways: &'w [usize],
@@ -43,12 +43,12 @@ impl<'m> Item<'m> {
         parts.flat_map(|(part, way)| part.ways[*way].draws.iter())
     }
 
-    /// Takes what it draws.
+    /// Takes its draws.
     pub(in crate::solver::state) fn take(&self, left: &mut [u64], ways: &[usize]) {
         self.draws(ways).for_each(|(pool, amount)| left[*pool] -= amount);
     }
 
-    /// Gives back what it draws.
+    /// Returns its draws.
     pub(in crate::solver::state) fn give(&self, left: &mut [u64], ways: &[usize]) {
         self.draws(ways).for_each(|(pool, amount)| left[*pool] += amount);
     }
@@ -68,25 +68,25 @@ impl<'m> Item<'m> {
     }
 }
 
-/// How much is left of the pools after these draws; `None` if that is less than nothing.
+/// The sum left in the pools after these draws; `None` if one has too little.
 pub(in crate::solver::state) fn rest(left: &[u64], draws: &[(usize, u64)]) -> Option<u128> {
     let rest = draws.iter().map(|(pool, amount)| left[*pool].checked_sub(*amount).map(u128::from));
     rest.sum::<Option<u128>>()
 }
 
-/// Whether as much is left as is drawn.
+/// Returns whether the pools have enough for the draws.
 pub(in crate::solver::state) fn is_left(left: &[u64], draws: &[(usize, u64)]) -> bool {
     draws.iter().all(|(pool, amount)| *amount <= left[*pool])
 }
 
-/// Takes what is drawn.
+/// Takes the draws.
 pub(in crate::solver::state) fn take(left: &mut [u64], draws: &[(usize, u64)]) {
     for (pool, amount) in draws {
         left[*pool] -= amount;
     }
 }
 
-/// Gives back what was drawn.
+/// Returns the draws.
 pub(in crate::solver::state) fn give(left: &mut [u64], draws: &[(usize, u64)]) {
     for (pool, amount) in draws {
         left[*pool] += amount;

@@ -1,15 +1,13 @@
 //! Packing of one host: chooses a way for each part of each server on it, so that all fit together.
 //!
-//! Whether servers fit is divided into independent questions, the [components](mod@components): parts
-//! that draw on no common pool, directly or through others, do not concern each other unless a
-//! condition binds them. A component whose parts draw equal amounts is a bipartite
-//! [matching](crate::solver::matching); any other one is a [search](backtracking) that treats interchangeable providers (see
-//! [`sites`]) as one, and remembers what has failed. So nothing grows with
-//! the number of combinations that are the same but for the names of providers.
+//! The problem is divided into independent [components](mod@components): parts that draw on no common pool,
+//! directly or through others, are independent unless a condition binds them. A component whose parts draw equal
+//! amounts is a bipartite [matching](crate::solver::matching); any other one is a [search](backtracking) that
+//! treats interchangeable providers (see [`sites`]) as one, and remembers failures. So nothing grows with the
+//! number of combinations that differ only in the names of providers.
 //!
-//! *Example.* 17 servers of one GPU each on a host with 24 GPUs are a matching of 17 parts to 24
-//! providers. Servers of 2 and 3 VCPU on 8 NUMA nodes are a search in which all nodes with as much
-//! left are one.
+//! *Example.* 17 servers of one GPU each on a host with 24 GPUs are a matching of 17 parts to 24 providers. Servers
+//! of 2 and 3 VCPU on 8 NUMA nodes are a search in which all nodes with equal remainders are one.
 
 #![expect(clippy::indexing_slicing, reason = "items, parts, ways and pools are numbered densely")]
 
@@ -49,8 +47,7 @@ pub(super) fn pack(
     if budget.is_spent() { None } else { Some(chosen) }
 }
 
-/// The same without going back on a choice: large servers first, each part where it fits best.
-/// `None` says nothing.
+/// The same without backtracking: large servers first, each part where it fits best. `None` proves nothing.
 pub(super) fn pack_greedily(
     items: &[Item<'_>],
     left: &mut [u64],
@@ -98,8 +95,7 @@ pub(super) fn pack_greedily(
     if is_packed { complete() } else { None }
 }
 
-/// Whether a host supplies a server that is alone on it. `left` is what the pools have, and is not
-/// changed.
+/// Returns whether a host can supply a server alone. `left` is the content of the pools, and is not changed.
 pub(in crate::solver) fn fits_alone(
     supply: &Supply,
     pools: &[Pool],

@@ -1,5 +1,5 @@
-//! The relaxation of a component: each variable draws no more than the least that any draws at its
-//! site. What remains is a matching of variables to sites with seats.
+//! The relaxation of a component: each variable draws no more than the least that any variable draws at its site.
+//! What remains is a matching of variables to sites with seats.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,7 +14,7 @@ use super::sites::Sites;
 use crate::solver::budget::Budget;
 use crate::solver::matching::serve;
 
-/// What the relaxation says of a component.
+/// The result of the relaxation of a component.
 pub(super) enum Relaxed {
     /// It has no solution, or the budget is spent.
     Impossible,
@@ -28,7 +28,7 @@ pub(super) enum Relaxed {
 /// A site, as far as the relaxation is concerned.
 #[derive(Clone, Debug, Default)]
 struct RelaxedSite<'d> {
-    /// By pool: the least that a way there draws, and how many ways draw on it.
+    /// By pool: the minimum draw of the ways there, and the number of ways that draw on it.
     least: HashMap<usize, (u64, usize)>,
     /// The ways there, of all variables.
     ways: usize,
@@ -48,8 +48,7 @@ impl<'d> RelaxedSite<'d> {
         *self.draws.get_or_insert(draws) == draws
     }
 
-    /// How many variables the site can supply at most. Only a pool on which every way draws limits
-    /// that.
+    /// The maximum number of variables that the site can supply. Only a pool on which every way draws limits it.
     fn seats(&self, left: &[u64]) -> u64 {
         let limits = self.least.iter().filter(|(_, (_, ways))| *ways == self.ways);
         limits.map(|(pool, (least, _))| left[*pool] / least).min().unwrap_or(u64::MAX)

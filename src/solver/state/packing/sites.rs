@@ -1,6 +1,6 @@
-//! Sites: the pools of a component that belong together, as those of one provider. Two sites are of
-//! one class if they differ only in their names: the same parts draw the same amounts there. Sites
-//! of a class with as much left are interchangeable.
+//! Sites: groups of pools of a component, such as those of one provider. Two sites are of one class if they differ
+//! only in their names: the same parts draw the same amounts there. Sites of a class with equal remainders are
+//! interchangeable.
 
 #![expect(clippy::indexing_slicing, reason = "variables, ways and pools are numbered densely")]
 
@@ -29,7 +29,7 @@ pub(super) struct Site {
     pub(super) pools: Vec<usize>,
     /// Its providers, in the same order.
     providers: Vec<u32>,
-    /// What the ways do there, with pools by their position in `pools`.
+    /// The draws of the ways there, with pools by their position in `pools`.
     signature: Vec<u64>,
 }
 
@@ -91,7 +91,7 @@ impl Sites {
         self.of_way.get(&(sort, way)).copied()
     }
 
-    /// What is left, without regard to which site of a class has it.
+    /// The remaining capacity, ignoring which site of a class has it.
     pub(super) fn summary(&self, left: &[u64]) -> Vec<u64> {
         let site = |site: &Site| {
             let class = std::iter::once(site.class as u64);
@@ -114,7 +114,7 @@ impl Site {
     }
 }
 
-/// The position of an entry in a list, to which it is added if it is not there.
+/// The position of an entry in a list, to which it is added if it is missing.
 fn position_of<T: PartialEq>(entry: T, list: &mut Vec<T>) -> u64 {
     let position = list.iter().position(|known| *known == entry).unwrap_or_else(|| {
         list.push(entry);
@@ -129,7 +129,7 @@ enum Node {
     Provider(u32),
 }
 
-/// Sets of pools and providers that belong together.
+/// Sets of pools and providers that form one site.
 #[derive(Debug, Default)]
 struct Joined {
     numbers: HashMap<Node, usize>,

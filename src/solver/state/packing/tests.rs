@@ -1,4 +1,4 @@
-//! Packing of hosts with many equal providers: the work must not grow with their combinations.
+//! Packs hosts with many equal providers: the work must not grow with their combinations.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn supply(parts: Vec<Vec<Way>>, conditions: Conditions) -> Supply {
     Supply::Choice(Box::new(Choice { parts, conditions, limits: Vec::new() }))
 }
 
-/// Whether so many servers of these sizes fit into pools with so much free; the search may look at
+/// Returns whether numbers of servers of these sizes fit into pools with these free amounts; the search may check
 /// the time 200 times, about ten milliseconds.
 fn fits(sizes: &[(Supply, usize)], free: &[u64]) -> bool {
     let pools: Vec<Pool> = free.iter().map(|free| Pool { class: 0, free: *free }).collect();
@@ -60,7 +60,7 @@ fn fits(sizes: &[(Supply, usize)], free: &[u64]) -> bool {
 fn single_devices_are_matched() {
     let one = || supply(vec![part(0..24, 1)], Conditions::default());
     assert!(fits(&[(one(), 24)], &[1; 24]) && !fits(&[(one(), 25)], &[1; 24]));
-    // Half of the servers can use a third of the devices only.
+    // Half of the servers can use only a third of the devices.
     let picky = || supply(vec![part(0..8, 1)], Conditions::default());
     assert!(fits(&[(one(), 16), (picky(), 8)], &[1; 24]));
     assert!(!fits(&[(one(), 15), (picky(), 9)], &[1; 24]));
