@@ -10,14 +10,14 @@ use super::{Outcome, Told};
 use crate::store::effects::Effect;
 
 const EVENT: &str = "http://schemas.dmtf.org/cloud/audit/1.0/event";
-/// What a caller is.
+/// The type of a caller.
 const USER: &str = "service/security/account/user";
-/// The type of this service. Things in it have types below it.
+/// The type of this service, and the prefix of the types of its resources.
 const SERVICE: &str = "service/placement";
-/// The identity of an initiator that nobody knows.
+/// The id of an unknown initiator.
 const UNKNOWN: &str = "unknown";
 
-/// An event of a request.
+/// Returns the event of a request.
 pub(super) fn event(told: &Told<'_>) -> Value {
     let Told { request, answer, .. } = told;
     let caller = answer.and_then(|answer| answer.caller.as_deref());
@@ -52,7 +52,7 @@ pub(super) fn event(told: &Told<'_>) -> Value {
     })
 }
 
-/// An event that says how many events are missing before it.
+/// Returns an event for the number of events missing before it.
 pub(super) fn dropped(count: u64, now: OffsetDateTime) -> Value {
     json!({
         "typeURI": EVENT,
@@ -72,7 +72,7 @@ pub(super) fn dropped(count: u64, now: OffsetDateTime) -> Value {
     })
 }
 
-/// What the request is mainly about: the first thing that it has changed, or else its path.
+/// Returns the main target of the request: the first thing changed, or else the path.
 fn target(told: &Told<'_>) -> Value {
     match told.effects.first() {
         Some(Effect { kind: of, id, .. }) => {

@@ -1,9 +1,9 @@
-//! The audit log: one line of JSON for each request that may change something, with who sent it, what
-//! came of it, and what it has changed.
+//! The audit log: one line of JSON for each request that may change something, with its caller, its outcome
+//! and its changes.
 //!
-//! An [`Entry`] is begun with the request and written when everybody is done with it: the request, and
-//! the changes that it has begun, which go on even if the client goes away. Lines are of
-//! Berth's own form ([`text`]) or events of CADF ([`cadf`]), and wait in a bounded queue ([`writer`]).
+//! An [`Entry`] is created with the request, and written when the last reference to it is dropped: the request
+//! and the changes that it started hold one, and those go on even if the client disconnects. Lines have
+//! Berth's own form ([`text`]) or are events of CADF ([`cadf`]), and wait in a bounded queue ([`writer`]).
 
 mod cadf;
 mod text;
@@ -23,10 +23,10 @@ use crate::auth::policy::Caller;
 use crate::observe::printable::escaped_json;
 use crate::store::effects::{Effect, Record};
 
-/// How many effects of one request are kept. More are only counted.
+/// Maximum number of effects kept of one request. Further ones are only counted.
 const EFFECTS_MAX: usize = 100;
 
-/// How entries are written.
+/// The format of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Berth's own form.
@@ -43,7 +43,7 @@ pub struct AuditLog {
     open: Arc<Open>,
 }
 
-/// How many entries are begun and not in the queue yet.
+/// Number of entries that are not in the queue yet.
 #[derive(Debug, Default)]
 struct Open {
     count: Mutex<usize>,
@@ -63,29 +63,29 @@ impl AuditLog {
         Ok(Self { entries: Entries::start(target, said)?, format, open: Arc::default() })
     }
 
-    /// Begins the entry of a request.
+    /// Creates the entry of a request.
     pub fn begin(&self, request: Request) -> Arc<Entry> {
         let (log, began) = (self.clone(), OffsetDateTime::now_utc());
         *self.open.count() += 1;
         Arc::new(Entry { log, request, began, found: Mutex::default() })
     }
 
-    /// How many entries wait to be written.
+    /// Returns the number of entries waiting to be written.
     pub fn waiting(&self) -> usize {
         self.entries.unwritten().0
     }
 
-    /// How many entries would be missing if the process ended now: those that wait, and those that were dropped and
-    /// of which no line says so.
+    /// Returns the number of entries that would be missing if the process ended now: those that wait, and those
+    /// dropped without a line that counts them.
     pub fn unwritten(&self) -> u64 {
         let (waiting, dropped) = self.entries.unwritten();
         let open = *self.open.count();
         (waiting + open) as u64 + dropped
     }
 
-    /// Waits until all entries that were begun are written, for so long at the most. Whether they are.
+    /// Waits for at most this time until all entries are written. Returns whether they are.
     ///
-    /// A request may be answered before everybody is done with its entry.
+    /// A response may be sent before its entry is complete.
     pub fn drain(&self, most: Duration) -> bool {
         let until = Instant::now() + most;
         let left = || until.saturating_duration_since(Instant::now());
@@ -114,42 +114,42 @@ impl PartialEq for AuditLog {
     }
 }
 
-/// What is known of a request when it comes.
+/// Facts about a request that are known when it arrives.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Its id.
     pub request_id: String,
-    /// The id of the request on whose behalf the client asks, as the client says.
+    /// The id of the client's own request that this one is part of, as the client states it.
     pub global_request_id: Option<String>,
-    /// The address of the client; `unix:` if it came by a Unix socket.
+    /// The address of the client; `unix:` for a Unix socket.
     pub remote: String,
-    /// The API that it is for: `placement` or `planner`.
+    /// The API of its path: `placement` or `planner`.
     pub api: &'static str,
-    /// The method.
+    /// The HTTP method.
     pub method: String,
     /// The path, as the client wrote it.
     pub path: String,
 }
 
-/// What is known of a request when it is answered.
+/// Facts about a request that are known when the response is sent.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// Who has sent it; `None` if that was not found out.
+    /// The caller; `None` if it was not identified.
     pub caller: Option<Arc<Caller>>,
 }
 
-/// What has come of a request so far.
+/// The outcome of a request so far.
 #[derive(Debug, Default)]
 struct Found {
     answer: Option<Answer>,
     effects: Vec<Effect>,
-    /// Effects beyond those that are kept.
+    /// Number of effects beyond those kept.
     more: usize,
 }
 
-/// The entry of a request. It is written when nobody has it any more.
+/// The entry of a request. It is written when its last reference is dropped.
 #[derive(Debug)]
 pub struct Entry {
     log: AuditLog,
@@ -159,7 +159,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Notes how the request was answered.
+    /// Records the response.
     pub fn answer(&self, answer: Answer) {
         self.found().answer = Some(answer);
     }
@@ -200,7 +200,7 @@ impl Drop for Entry {
     }
 }
 
-/// All that an entry tells.
+/// The contents of an entry.
 struct Told<'e> {
     request: &'e Request,
     began: OffsetDateTime,
@@ -209,12 +209,12 @@ struct Told<'e> {
     more: usize,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Success,
     Failure,
-    /// The client went away, or the server does not know: what was asked for may have been done.
+    /// The client disconnected, or the server does not know: the request may have been carried out.
     Unknown,
 }
 

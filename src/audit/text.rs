@@ -13,10 +13,10 @@ use crate::model::Inventory;
 use crate::store::effects::{Content, Effect, Kind, State};
 use crate::store::history::Summary;
 
-/// How many inventories, allocations or names of one effect are shown. More are only counted.
+/// Maximum number of inventories, allocations or names shown of one effect. Further ones are only counted.
 const SHOWN_MAX: usize = 100;
 
-/// An entry.
+/// Returns the entry of a request.
 pub(super) fn entry(told: &Told<'_>) -> Value {
     let Told { request, answer, .. } = told;
     let mut entry = Map::new();
@@ -39,14 +39,14 @@ pub(super) fn entry(told: &Told<'_>) -> Value {
     Value::Object(entry)
 }
 
-/// A line that says how many entries are missing before it.
+/// Returns a line for the number of entries missing before it.
 pub(super) fn dropped(count: u64, now: OffsetDateTime) -> Value {
     json!({"time": instant(now), "dropped": count})
 }
 
-/// A moment, as RFC 3339 writes it.
+/// Formats a moment as RFC 3339.
 pub(super) fn instant(moment: OffsetDateTime) -> Value {
-    // Moments of a running system can be written; if not, the entry has none.
+    // Any time of a running system can be formatted; if not, the entry has none.
     moment.format(&Rfc3339).map_or(Value::Null, Value::from)
 }
 
@@ -70,12 +70,12 @@ fn put(object: &mut Map<String, Value>, key: &str, value: Option<&impl serde::Se
     }
 }
 
-/// All effects.
+/// Returns all effects.
 pub(super) fn changes(told: &Told<'_>) -> Value {
     told.effects.iter().map(change).collect()
 }
 
-/// The name of a kind of thing.
+/// Returns the name of a kind of resource.
 pub(super) fn kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Provider => "resource_provider",
@@ -92,7 +92,7 @@ pub(super) fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// An effect in words, for the history of changes.
+/// Describes an effect in words, for the history of changes.
 pub fn summary(effect: &Effect) -> Summary {
     let (before, after) = (effect.before.as_ref(), effect.after.as_ref());
     let words = |state: Option<&State>, other| {
@@ -101,7 +101,7 @@ pub fn summary(effect: &Effect) -> Summary {
     Summary { kind: kind(effect.kind), before: words(before, after), after: words(after, before) }
 }
 
-/// An effect: the state before and after, of lists only what differs.
+/// Describes an effect by the states before and after; of lists, only the differences.
 fn change(effect: &Effect) -> Value {
     let mut change = Map::new();
     change.insert("type".to_owned(), json!(kind(effect.kind)));
@@ -112,7 +112,7 @@ fn change(effect: &Effect) -> Value {
     Value::Object(change)
 }
 
-/// A state, without what the other one has as well.
+/// Describes a state, without the parts that the other one has as well.
 fn shown(state: Option<&State>, other: Option<&State>, kind_of: Kind) -> Value {
     let Some(State { generation, content }) = state else { return Value::Null };
     let other = other.map(|other| &other.content);
@@ -204,7 +204,7 @@ fn allocations(
     omitted(shown, more);
 }
 
-/// The first few, and how many more there are.
+/// Returns the first items, and the number of further ones.
 fn few<T>(all: impl Iterator<Item = T>) -> (Vec<T>, usize) {
     let mut all = all;
     let few: Vec<T> = all.by_ref().take(SHOWN_MAX).collect();

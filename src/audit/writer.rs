@@ -1,5 +1,5 @@
-//! Where entries go: into a bounded [queue](LineQueue), from which a thread writes them to a file. A disk
-//! that is full or a pipe that nobody reads stops nothing but the entries.
+//! Writes entries to their destination, by a thread behind a bounded [queue](LineQueue). A full disk or a
+//! stalled pipe holds up nothing but the entries.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -11,32 +11,32 @@ use std::time::Duration;
 
 use crate::observe::line_queue::{LineQueue, Pushed};
 
-/// The name of the counter of entries that were dropped.
+/// Name of the counter of dropped entries.
 pub(super) const DROPPED: &str = "berth_audit_entries_dropped_total";
-/// The name of the counter of failures to write.
+/// Name of the counter of failed writes.
 pub(super) const FAILURES: &str = "berth_audit_write_failures_total";
-/// Entries that may wait to be written, in bytes.
+/// Maximum size of all entries waiting to be written, in bytes.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The pause after a failure to write.
+/// Pause after a failed write.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Who may read the file, beside its owner: the group.
+/// Mode of a new file: its group may read it.
 const MODE: u32 = 0o640;
 
-/// Where entries go.
+/// The destination of entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A file, to which they are appended; or a named pipe.
+    /// A file to append to, or a named pipe.
     File(PathBuf),
     /// Standard output.
     Stdout,
 }
 
-/// Entries on their way to a target.
+/// The queue of entries for a destination.
 #[derive(Clone, Debug)]
 pub(super) struct Entries(Arc<LineQueue>);
 
 impl Entries {
-    /// Starts the thread that writes to a target. `said` makes a line of a number of dropped entries.
+    /// Starts the thread that writes to a target. `said` formats the line for a number of dropped entries.
     ///
     /// # Errors
     /// The target cannot be opened.
@@ -60,7 +60,7 @@ impl Entries {
         Ok(Self(queue))
     }
 
-    /// Adds an entry with the end of its line, or drops it. Never waits for the target.
+    /// Adds an entry, with its newline, or drops it. Never waits for the target.
     pub(super) fn push(&self, line: &[u8]) {
         if let Pushed::Dropped { is_first } = self.0.push(line) {
             metrics::counter!(DROPPED).increment(1);
@@ -70,17 +70,17 @@ impl Entries {
         }
     }
 
-    /// Waits until all entries are written, for so long at the most. Whether they are.
+    /// Waits for at most this time until all entries are written. Returns whether they are.
     pub(super) fn drain(&self, most: Duration) -> bool {
         self.0.drain(most)
     }
 
-    /// How many entries are not known to be written, and how many were dropped without a line that says so.
+    /// Returns the number of entries not yet written, and of those dropped without a line that counts them.
     pub(super) fn unwritten(&self) -> (usize, u64) {
         self.0.unwritten()
     }
 
-    /// Whether these are the same entries.
+    /// Returns whether both are the same queue.
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -93,7 +93,7 @@ struct Writer {
 }
 
 impl Writer {
-    /// Writes all, however long that takes.
+    /// Writes all bytes, however long that takes.
     fn write(&mut self, mut bytes: &[u8]) {
         let mut has_failed = false;
         self.follow_rotation();
@@ -128,7 +128,7 @@ impl Writer {
         }
     }
 
-    /// Opens the file anew if its name leads to another file now, or to none.
+    /// Reopens the file if its name leads to another file now, or to none.
     fn follow_rotation(&mut self) {
         let (Target::File(path), Some(file)) = (&self.target, &self.file) else { return };
         let is_same = match (std::fs::metadata(path), file.metadata()) {
@@ -142,7 +142,7 @@ impl Writer {
 }
 
 impl Target {
-    /// Whether opening it waits for nobody: a pipe waits for its reader.
+    /// Returns whether opening it does not block: a pipe blocks until it has a reader.
     fn opens_at_once(&self) -> bool {
         match self {
             Self::File(path) => !is_pipe(path),
@@ -211,7 +211,7 @@ mod tests {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let queue = Entries::bounded(100, Target::File(path.clone()), said).unwrap();
-        // One is taken by the thread, which waits to open the pipe; as many wait as there is room for.
+        // The thread takes one entry and waits to open the pipe; the queue fills with the others.
         queue.push(&line(0));
         while !queue.0.progress().0 {
             std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! How work is shared among callers: [`turns`] for long work, [`watch`] for what they wait for.
+//! Fair sharing of work among callers: [`turns`] for long work, [`watch`] for its deadlines.
 
 pub mod turns;
 pub mod watch;

@@ -1,13 +1,13 @@
-//! Turns at work that takes long, shared fairly among those who ask for it: projects at plans and
-//! searches, client addresses at Keystone. However much one of them asks for, the others get turns.
+//! Turns at long work, shared fairly among requesters: projects for plans and searches, client addresses
+//! for Keystone. However much one of them requests, the others get turns.
 //!
-//! A free turn goes to the asker that holds the fewest turns. Among those, work decides: each request
-//! says how much work it is, and the askers get equal amounts of work (self-clocked fair queueing). So
-//! an asker with little work comes before one with much, but not time and again. Of the requests of
-//! one asker, the one of least work comes first, until a request has been overtaken by as much work as
-//! it is itself. If all requests are equal, askers come one after the other, first come, first served.
+//! A free turn goes to the requester that holds the fewest turns. Among those, work decides: each request
+//! states its amount of work, and requesters get equal amounts of work (self-clocked fair queueing). So
+//! a requester with little work comes before one with much, but not time and again. Of the requests of
+//! one requester, the one with the least work comes first, until a request has been overtaken by as much
+//! work as its own. If all requests are equal, requesters take turns, first come, first served.
 //!
-//! An asker holds a bounded number of turns at once, and a bounded number of its requests wait. A
+//! A requester holds a bounded number of turns at once, and a bounded number of its requests wait. A
 //! request that is dropped, waiting or with its turn, leaves nothing behind.
 
 use std::collections::hash_map::RandomState;
@@ -17,36 +17,36 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// How many requests may wait for a turn at plans or searches.
+/// Maximum number of requests that wait for a turn at plans or searches.
 const WAITING_MAX: Waiting = Waiting { of_one: 1024, of_all: usize::MAX };
 
-/// Who asks for a turn, by its hash: two askers with one hash would share their turns.
+/// A requester of turns, by its hash: two requesters with the same hash share their turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Asker(u64);
 
 impl Asker {
-    /// The project with an id.
+    /// Returns the project with an id.
     pub fn named(project: &str) -> Self {
         Self::hashed(project)
     }
 
-    /// Anything else that tells askers apart.
+    /// Hashes anything else that tells requesters apart.
     pub fn hashed(asker: impl Hash) -> Self {
         static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
         Self(SEED.hash_one(asker))
     }
 }
 
-/// How many requests may wait for a turn.
+/// Maximum numbers of waiting requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
-    /// Requests of one asker.
+    /// Requests of one requester.
     pub of_one: usize,
-    /// Requests of all askers.
+    /// Requests of all requesters.
     pub of_all: usize,
 }
 
-/// Too many requests of the asker, or of all, wait already.
+/// Too many requests of the requester, or of all, wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests of this project wait for their turns")]
 pub struct QueueFull;
@@ -63,37 +63,37 @@ struct Shared {
     line: Mutex<Line>,
 }
 
-/// Who has turns and who waits for them. Whenever a turn is free, nobody waits who may have it.
+/// Requesters that hold turns or wait for them. While a turn is free, no requester waits that may take it.
 #[derive(Debug, Default)]
 struct Line {
     held: HashMap<Asker, usize>,
     all_held: usize,
-    /// The asker that has waited longest since its last turn comes first.
+    /// The requester that has waited longest since its last turn comes first.
     waiting: VecDeque<Queue>,
-    /// The work of the asker that has been given the most of it while it had requests waiting. An
-    /// asker that begins to wait counts as having been given as much.
+    /// Largest amount of work given to a requester while it had requests waiting. A requester that begins to
+    /// wait starts with this amount.
     clock: u64,
 }
 
-/// The requests of an asker that wait, in the order in which they came.
+/// The waiting requests of a requester, in the order in which they came.
 #[derive(Debug)]
 struct Queue {
     asker: Asker,
-    /// The work given to the asker, by the clock of the line.
+    /// Work given to the requester, by the clock of the line.
     given: u64,
     requests: VecDeque<Request>,
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 struct Request {
     work: u64,
-    /// The work of later requests of the asker that came first.
+    /// Work of later requests of the same requester that came first.
     overtaken_by: u64,
     sender: oneshot::Sender<Turn>,
 }
 
-/// A turn, until it is dropped.
+/// A turn. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Turn {
     turns: Turns,
@@ -101,12 +101,12 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// `at_once` turns, of which one asker holds at most `of_each`.
+    /// Makes `at_once` turns, of which one requester holds at most `of_each`.
     pub fn new(at_once: usize, of_each: usize) -> Self {
         Self::bounded(at_once, of_each, WAITING_MAX)
     }
 
-    /// The same, with a bound on the requests that wait.
+    /// Makes turns with a bound on waiting requests.
     pub fn bounded(at_once: usize, of_each: usize, waiting_max: Waiting) -> Self {
         Self(Arc::new(Shared { at_once, of_each, waiting_max, line: Mutex::default() }))
     }
@@ -119,7 +119,7 @@ impl Turns {
         self.turn_for(asker, 1).await
     }
 
-    /// Waits for a turn at so much work, in units that all requests share.
+    /// Waits for a turn for an amount of work, in units that all requests share.
     ///
     /// # Errors
     /// Too many requests wait already.
@@ -135,17 +135,17 @@ impl Turns {
         waits.await.map_err(|_| QueueFull)
     }
 
-    /// A turn, if there is one without waiting.
+    /// Returns a turn if one is free for the requester.
     pub fn turn_now(&self, asker: Asker) -> Option<Turn> {
         self.take(&mut self.line(), asker)
     }
 
-    /// How many turns are held.
+    /// Returns the number of turns that are held.
     pub fn held(&self) -> usize {
         self.line().all_held
     }
 
-    /// How many requests wait.
+    /// Returns the number of waiting requests.
     pub fn waiting(&self) -> usize {
         let line = self.line();
         line.waiting.iter().map(Queue::len).sum()
@@ -161,7 +161,7 @@ impl Turns {
         Some(Turn { turns: self.clone(), asker })
     }
 
-    /// Takes a turn back, and gives out those that are free.
+    /// Takes a turn back, and hands out the free ones.
     fn give_back(&self, asker: Asker) {
         let mut line = self.line();
         line.let_go(asker);
@@ -169,7 +169,7 @@ impl Turns {
             let Some((asker, sender)) = line.next(self.0.of_each) else { break };
             let Some(turn) = self.take(&mut line, asker) else { break };
             drop(line);
-            // Who has stopped waiting meanwhile drops the turn, which gives it back.
+            // If the request was cancelled meanwhile, the turn is dropped here and so given back.
             drop(sender.send(turn));
             line = self.line();
         }
@@ -228,8 +228,8 @@ impl Line {
         }
     }
 
-    /// The request that gets the next turn, and its asker, which holds fewer turns than it may. The
-    /// asker goes to the end of the line.
+    /// Takes the next request out of the line, with its requester, which may take another turn. The requester
+    /// goes to the end of the line.
     fn next(&mut self, of_each: usize) -> Option<(Asker, oneshot::Sender<Turn>)> {
         self.forget_those_who_left();
         let ranks = self.waiting.iter().enumerate().filter_map(|(at, queue)| {
@@ -254,7 +254,7 @@ impl Line {
 }
 
 impl Queue {
-    /// The position of the request that comes first.
+    /// Returns the position of the request that comes first.
     fn first(&self) -> Option<usize> {
         let has_waited_enough = |it: &Request| it.overtaken_by >= it.work;
         let least = || {
@@ -264,14 +264,14 @@ impl Queue {
         self.requests.iter().position(has_waited_enough).or_else(least)
     }
 
-    /// The requests that still wait.
+    /// Returns the number of waiting requests.
     fn len(&self) -> usize {
         self.requests.iter().filter(|request| !request.sender.is_closed()).count()
     }
 }
 
 impl Turn {
-    /// How many requests wait that might have this turn instead.
+    /// Returns the number of waiting requests that might take this turn instead.
     pub fn wanted_by(&self) -> usize {
         let line = self.turns.line();
         let of_each = self.turns.0.of_each;
@@ -282,7 +282,7 @@ impl Turn {
         line.waiting.iter().filter(could).map(Queue::len).sum()
     }
 
-    /// An equal share of something for each turn that is held at present, rounded down, but at least one.
+    /// Returns an equal share of an amount for each turn held at present, rounded down, but at least one.
     pub fn share_of(&self, all: usize) -> usize {
         (all / self.turns.held().max(1)).max(1)
     }
@@ -363,7 +363,7 @@ mod tests {
         waiting
     }
 
-    /// The order in which requests get the one turn, by their names.
+    /// Returns the order in which requests, by name, get the only turn.
     fn order(turn: Turn, mut waiting: Vec<(&str, Waiting)>) -> Vec<&str> {
         let mut order = Vec::new();
         let mut last = turn;
@@ -388,7 +388,7 @@ mod tests {
             }
             let expected: &[&str] = match other {
                 "a" => &["1st", "2nd", "3rd", "much", "4th", "5th"],
-                // Both would have been given 3 then, and `a` came first.
+                // Both requesters would have been given 3 then, and `a` came first.
                 _ => &["1st", "2nd", "much", "3rd", "4th", "5th"],
             };
             assert_eq!(order(turn, waiting), expected);
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(turns.waiting(), 1);
         drop(held);
         let given = asks(&turns, "c");
-        // Given, and never looked at.
+        // A turn that was granted and never polled.
         drop(given);
         let turn = poll(&mut patient).unwrap();
         drop(turn);

@@ -1,21 +1,21 @@
-//! The watch that deadlines of searches and plans are read from. Tests bring one of their own, so that
-//! they count looks at the time instead of racing it.
+//! The clock for deadlines of searches and plans. Tests bring their own, so that they count readings of the
+//! clock instead of racing it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Tells the time.
+/// A clock.
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn() -> Instant + Send + Sync>);
 
 impl Watch {
-    /// A watch that shows what a function says.
+    /// Makes a clock of a function.
     pub fn of(now: impl Fn() -> Instant + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))
     }
 
-    /// What time it is.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         (self.0)()
     }

@@ -1,4 +1,4 @@
-//! The rule: which request goes over which connection, and which is repeated.
+//! The choice of a connection for each request, and of the requests that are repeated.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -8,17 +8,17 @@ use hyper::{Response, StatusCode};
 
 use super::failure::Failure;
 
-/// Two clients of the same servers, one of which keeps connections.
+/// Two clients for the same servers, one of which keeps connections open.
 #[derive(Clone, Debug)]
 pub(crate) struct Connections<C> {
-    /// Keeps connections for later requests.
+    /// Keeps connections open for later requests.
     kept: C,
-    /// Makes a connection for each request.
+    /// Opens a connection for each request.
     new: C,
 }
 
 impl<C: Clone> Connections<C> {
-    /// Makes both clients. `client` is given the maximum number of idle connections to one host.
+    /// Makes both clients. `client` takes the maximum number of idle connections to one host.
     ///
     /// # Errors
     /// Those of `client`.
@@ -26,13 +26,13 @@ impl<C: Clone> Connections<C> {
         Ok(Self { kept: client(usize::MAX)?, new: client(0)? })
     }
 
-    /// The client that keeps connections.
+    /// Returns the client that keeps connections open.
     pub(super) fn kept(&self) -> &C {
         &self.kept
     }
 
-    /// Sends a request by `attempt`, which waits for as much of the answer as the caller needs. A time limit
-    /// around this is a limit for both attempts.
+    /// Sends a request by `attempt`, which waits for as much of the response as the caller needs. A time limit
+    /// around this covers both attempts.
     ///
     /// # Errors
     /// Those of the last attempt.
@@ -46,7 +46,7 @@ impl<C: Clone> Connections<C> {
         F: Future<Output = Result<A, Failure>>,
     {
         let over_new = |mut request: R| {
-            // So that normally the server closes first: the side that does keeps the port for a minute.
+            // Normally the server then closes first: the side that does keeps the port for a minute.
             request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             attempt(self.new.clone(), request)
         };
@@ -55,7 +55,7 @@ impl<C: Clone> Connections<C> {
         };
         let why = match attempt(self.kept.clone(), request).await {
             Err(Failure::Broken(why)) => why,
-            // Some servers say so, unasked, when they close an idle connection.
+            // Some servers send this, unrequested, when they close an idle connection.
             Ok(answer) if answer.status() == Some(StatusCode::REQUEST_TIMEOUT) => {
                 "the server waited too long for a request".to_owned()
             }
@@ -68,7 +68,7 @@ impl<C: Clone> Connections<C> {
 
 /// The outcome of an attempt.
 pub(crate) trait HasStatus {
-    /// The status of the answer; none if the answer was given up.
+    /// Returns the status of the response; `None` if the response was abandoned.
     fn status(&self) -> Option<StatusCode>;
 }
 
@@ -92,10 +92,10 @@ impl<A: HasStatus, E> HasStatus for Result<A, E> {
 
 /// A request that can be sent.
 pub(crate) trait Outgoing: Sized {
-    /// A copy to be sent again; none if the request may change something, or has a body, which can be sent once.
+    /// Returns a copy to be sent again; `None` if the request may change something, or has a body.
     fn copy_if_repeatable(&self) -> Option<Self>;
 
-    /// The headers.
+    /// Returns the headers.
     fn headers_mut(&mut self) -> &mut HeaderMap;
 }
 

@@ -1,30 +1,30 @@
-//! Why a request has no answer.
+//! Failures of outgoing requests.
 
 use std::error::Error;
 
 use hyper_util::client::legacy;
 
-/// Why there is no answer.
+/// A failure to get a response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Failure {
-    /// No connection could be made. The server has not seen the request.
+    /// No connection could be made, so the server has not seen the request.
     #[error("{0}")]
     NotConnected(String),
-    /// There was no answer in time.
+    /// No response came in time.
     #[error("no answer in time")]
     TimedOut,
-    /// The connection broke before the answer had come, or what came was no answer.
+    /// The connection broke before the response had come, or the response was invalid.
     #[error("{0}")]
     Broken(String),
 }
 
-/// Why there is no whole answer.
+/// A failure to get a complete response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExchangeError {
-    /// There is no answer, or its end is missing.
+    /// The request failed, or the response is incomplete.
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// Its body has more bytes than this.
+    /// The body of the response is longer than this limit, in bytes.
     #[error("its answer has more than {0} bytes")]
     TooLarge(usize),
 }
@@ -48,7 +48,7 @@ impl From<legacy::Error> for Failure {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(super) fn words(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = vec![error.to_string()];

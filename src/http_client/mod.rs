@@ -1,15 +1,15 @@
-//! Outward HTTP connections, and the rule for those that the other side has closed.
+//! Outgoing HTTP connections, and the rule for connections that the server has closed.
 //!
-//! A server may close a kept connection at any time, and need not say so. A request that crosses the closing
-//! gets no answer, and nobody knows whether the server has read it. In every client here, therefore:
+//! A server may close an idle connection at any time. A request that is sent at that moment gets no response,
+//! and it is unknown whether the server has read it. Every client here therefore follows these rules:
 //!
-//! - A request that only reads and has no body goes over a kept connection, if there is one. If the connection
-//!   breaks before the answer has come, or the answer is 408, by which some servers end idle connections, the
-//!   request is sent once more, over a new connection: other kept connections may be closed as well.
-//! - Any other request goes over a new connection, which ends after the answer, and is never repeated.
+//! - A read-only request without a body uses an idle connection, if there is one. If that breaks before the
+//!   response has come, or the response is 408, with which some servers end idle connections, the request is
+//!   sent again over a new connection: other idle connections may be closed as well.
+//! - Any other request uses a new connection, which is closed after the response, and is never repeated.
 //!
-//! [`Connections`] is this rule, for any kind of client. [`HttpClient`] is the client of Berth's commands, of
-//! Keystone and of traces. The shadow has a client of its own, which changes nothing in what it passes on.
+//! [`Connections`] implements these rules for any kind of client. [`HttpClient`] is the client of Berth's
+//! commands, of Keystone and of traces. The shadow has its own client, which passes everything on unchanged.
 
 mod connections;
 mod failure;
@@ -22,18 +22,18 @@ pub(crate) use self::connections::{Connections, HasStatus};
 use self::failure::words;
 pub(crate) use self::failure::{ExchangeError, Failure};
 
-/// TLS to a server. All files are PEM.
+/// TLS settings of a client. All files are PEM.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTls {
-    /// The trusted authorities, instead of the system's.
+    /// Trusted authorities, instead of the system's.
     pub ca: Option<Vec<u8>>,
     /// A client certificate with its key.
     pub identity: Option<Vec<u8>>,
-    /// Whether any certificate is accepted.
+    /// Accepts any certificate.
     pub insecure: bool,
 }
 
-/// A whole answer.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -46,12 +46,12 @@ impl HasStatus for Answer {
     }
 }
 
-/// A client of HTTP. Clones share connections.
+/// An HTTP client. Clones share connections.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpClient(Connections<reqwest::Client>);
 
 impl HttpClient {
-    /// A client for a peer, which messages name.
+    /// Makes a client for a peer, whose name appears in messages.
     pub(crate) fn new(tls: &ClientTls, peer: &str) -> Result<Self, String> {
         if let Some(pem) = &tls.ca {
             let authorities = Certificate::from_pem_bundle(pem)
@@ -62,7 +62,7 @@ impl HttpClient {
             return Self::trusting(Some(&authorities), tls, peer);
         }
         Self::trusting(None, tls, peer).or_else(|why| {
-            // A minimal container has no authorities, and plain http needs none.
+            // A minimal container has no authorities, and plain HTTP needs none.
             let client = Self::trusting(Some(&[]), tls, peer)?;
             tracing::warn!(
                 why,
@@ -73,7 +73,7 @@ impl HttpClient {
         })
     }
 
-    /// A client that trusts these authorities, or the system's.
+    /// Makes a client that trusts these authorities, or the system's.
     fn trusting(
         authorities: Option<&[Certificate]>,
         tls: &ClientTls,
@@ -96,14 +96,14 @@ impl HttpClient {
         client.map_err(|error| format!("TLS to {peer}: {}", words(error)))
     }
 
-    /// A client with these settings.
+    /// Makes a client with these settings.
     ///
     /// # Errors
-    /// There is no TLS.
+    /// TLS cannot be set up.
     pub(crate) fn build(
         settings: impl Fn(ClientBuilder) -> ClientBuilder,
     ) -> reqwest::Result<Self> {
-        // This fails if it is already installed, by an earlier client.
+        // This fails if an earlier client has installed it already.
         drop(rustls::crypto::ring::default_provider().install_default());
         let connections = Connections::new(|idle_max| {
             let client = reqwest::Client::builder()
@@ -116,27 +116,27 @@ impl HttpClient {
         Ok(Self(connections?))
     }
 
-    /// A request, which [`send`](Self::send) and [`exchange`](Self::exchange) take.
+    /// Makes a request for [`send`](Self::send) or [`exchange`](Self::exchange).
     pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
         self.0.kept().request(method, url)
     }
 
-    /// Sends a request, and waits for the head of the answer.
+    /// Sends a request, and waits for the head of the response.
     ///
     /// # Errors
-    /// There is none.
+    /// No response came.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
         let answer = self.0.exchange(request.build()?, |client, request| async move {
             Ok(client.execute(request).await?)
         });
-        // It holds two requests, and callers hold it.
+        // Boxed, because it holds two requests, and callers hold it.
         Box::pin(answer).await
     }
 
-    /// Sends a request, and reads the whole answer, whose body may have so many bytes.
+    /// Sends a request, and reads the complete response, with a body of at most `body_max` bytes.
     ///
     /// # Errors
-    /// There is none, or it is larger.
+    /// No response came, or it is too large.
     pub(crate) async fn exchange(
         &self,
         request: RequestBuilder,
@@ -145,10 +145,10 @@ impl HttpClient {
         self.exchange_built(request.build().map_err(Failure::from)?, body_max).await
     }
 
-    /// The same for a request that was built elsewhere.
+    /// Sends a request that was built elsewhere, as [`exchange`](Self::exchange) does.
     ///
     /// # Errors
-    /// There is no answer, or it is larger.
+    /// No response came, or it is too large.
     pub(crate) async fn exchange_built(
         &self,
         request: reqwest::Request,
@@ -166,10 +166,10 @@ impl HttpClient {
     }
 }
 
-/// Reads the rest of an answer, whose body may have so many bytes.
+/// Reads the rest of a response, with a body of at most `body_max` bytes.
 ///
 /// # Errors
-/// The connection broke, or the body is larger.
+/// The connection broke, or the body is too large.
 pub(crate) async fn read(mut response: Response, body_max: usize) -> Result<Answer, ExchangeError> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await.map_err(Failure::from)? {

@@ -1,9 +1,8 @@
-//! Faults of the program: invariants that do not hold, and how often that was seen.
+//! Violated invariants of the program, and their count.
 //!
-//! Code that finds such a case returns a [`Bug`]: the request is answered 500 with its id, and the log
-//! says what was wrong. A default value in its place would be taken for the truth. Where rows of the
-//! database contradict each other, the store names the table, the column and the key; that is counted here
-//! too.
+//! Code that finds one returns a [`Bug`]: the response has status 500 with its id, and the log has the
+//! description. A default value instead would be taken for the truth. If rows of the database contradict each
+//! other, the store names the table, the column and the key; that is counted here too.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,19 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 static FOUND: AtomicU64 = AtomicU64::new(0);
 
-/// An invariant of the program that does not hold.
+/// A violated invariant of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bug(Cow<'static, str>);
 
 impl Bug {
-    /// A bug with a description for the log. It is counted here, and not when it is cloned.
+    /// Makes and counts a bug with a description for the log. Clones are not counted.
     pub fn new(what: impl Into<Cow<'static, str>>) -> Self {
         count();
         Self(what.into())
     }
 
     /// Panics with a bug, for functions that cannot return an error. The panic is caught where requests are
-    /// answered, and by the tasks of the store.
+    /// handled, and by the tasks of the store.
     ///
     /// # Panics
     /// Always.
@@ -41,12 +40,12 @@ impl fmt::Display for Bug {
 
 impl std::error::Error for Bug {}
 
-/// How many bugs and inconsistent rows this process has found so far.
+/// Returns the number of bugs and inconsistent rows that this process has found.
 pub fn found() -> u64 {
     FOUND.load(Ordering::Relaxed)
 }
 
-/// Counts one more.
+/// Counts one.
 pub fn count() {
     FOUND.fetch_add(1, Ordering::Relaxed);
 }

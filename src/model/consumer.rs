@@ -1,10 +1,10 @@
-//! A consumer with all that it holds.
+//! A consumer with all its allocations.
 
 use uuid::Uuid;
 
 use super::{ClassId, Generation, ProviderId};
 
-/// A consumer, as far as somebody who wants to move it has to know it.
+/// A consumer, with the facts needed to move it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerRow {
     /// Public identity.
@@ -15,8 +15,8 @@ pub struct ConsumerRow {
     pub project: String,
     /// Owner, as clients name it.
     pub user: String,
-    /// Its type; `None` if it was never said.
+    /// Its type; `None` if no client has given one.
     pub consumer_type: Option<String>,
-    /// What it holds: provider, class, amount; ascending.
+    /// Its allocations, as provider, class and amount; ascending.
     pub allocations: Vec<(ProviderId, ClassId, i64)>,
 }

@@ -1,10 +1,10 @@
-//! Counts, in tests, the work that a request causes on a thread that serves other requests as well.
+//! Counts, in tests, the work that a request causes on a thread that serves other requests too.
 //!
 //! Functions that read or judge a request call [`steps`] for each name, pair, value or comparison. Tests
 //! compare the sums at two sizes: a request of eight times the size must take about eight times the steps
 //! and the heap, and not 64 times.
 
-/// Counts so many names, pairs or values as looked at.
+/// Counts names, pairs or values that are examined.
 #[cfg(not(test))]
 pub(crate) fn steps(_count: usize) {}
 
@@ -15,7 +15,7 @@ pub(crate) use self::counting::{grows_evenly, steps, steps_of};
 mod counting {
     use std::cell::Cell;
 
-    /// The larger request is so many times as large as the smaller one.
+    /// The ratio of the sizes of the two requests.
     const TIMES: usize = 8;
 
     thread_local! {
@@ -26,15 +26,15 @@ mod counting {
         STEPS.with(|steps| steps.set(steps.get() + count));
     }
 
-    /// How many steps something takes.
+    /// Returns the number of steps that a function takes.
     pub(crate) fn steps_of(run: impl FnOnce()) -> usize {
         STEPS.with(|steps| steps.set(0));
         run();
         STEPS.with(Cell::get)
     }
 
-    /// Fails if what `run` does with the request that `make` makes grows faster than its size, given
-    /// as a number of parts. `most` is that of the largest request there may be.
+    /// Fails if the work of `run` on the request that `make` makes grows faster than its size, given as a
+    /// number of parts. `most` is the size of the largest possible request.
     pub(crate) fn grows_evenly<T>(
         name: &str,
         most: usize,
@@ -49,7 +49,7 @@ mod counting {
             });
             (steps, heap)
         };
-        // What is made once for all requests is not counted.
+        // Work done once for all requests is not counted.
         measure(1);
         let (few, small) = measure(most / TIMES);
         let (many, large) = measure(most);

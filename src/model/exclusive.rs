@@ -1,16 +1,16 @@
-//! Exclusive units: hosts, racks and clusters that a group has for its own servers.
+//! Exclusive units: hosts, racks and clusters reserved for the servers of one group.
 //!
-//! All decisions about who may use them are made here. Other modules look up the facts and ask.
+//! All decisions about their use are made here. Other modules look up the facts.
 //!
-//! * [`may_take`]: a group gets a host if no other group has it at the same level and nobody but its
-//!   members uses it. What a group has it keeps, even if others have been let in since. Asked when hosts
+//! * [`may_take`]: a group gets a host if no other group has it at the same level and only its members use
+//!   it. A group keeps the hosts that it has, even if others have been admitted since. Checked when hosts
 //!   are chosen (`planner/host_filter.rs`), and again when a plan is booked
 //!   (`store/planner/exclusive_units.rs`).
-//! * [`admits`]: only members of every group that has a host may use it. Asked when hosts are chosen, and
-//!   of each claim ([`Exclusivity::check`]), be it of a plan or of any other client.
+//! * [`admits`]: only members of every group that has a host may use it. Checked when hosts are chosen, and
+//!   for each claim ([`Exclusivity::check`]), be it of a plan or of any other client.
 //! * [`abandoned`]: a group has a unit until none of its members uses any host of it.
-//! * [`departed`]: an instance that loses its placement remains a member, as a [`Tenant`], until it uses no host
-//!   that the group has.
+//! * [`departed`]: an instance that loses its placement remains a member, as a [`Tenant`], until it uses none
+//!   of the group's hosts.
 //!
 //! A consumer is a member of the groups of its placement, if the placement is of the project that claims
 //! (`store/planner/handover.rs`). Independently of all this, allocation candidates leave exclusive hosts
@@ -35,8 +35,8 @@ pub struct ExclusiveHost {
     pub group: Uuid,
 }
 
-/// Whether a group may have a host exclusively. `holder` is the group that has the host at this level;
-/// `is_used_by_others` says whether anybody who is no member of the group uses the host.
+/// Returns whether a group may have a host exclusively. `holder` is the group that has the host at this
+/// level; `is_used_by_others` says whether a consumer outside the group uses the host.
 pub fn may_take(
     group: Uuid,
     holder: Option<Uuid>,
@@ -45,12 +45,12 @@ pub fn may_take(
     holder.map_or_else(|| !is_used_by_others(), |holder| holder == group)
 }
 
-/// Whether a member of `groups` may use a host that the groups of `holders` have exclusively.
+/// Returns whether a member of `groups` may use a host that the groups of `holders` have exclusively.
 pub fn admits(holders: impl IntoIterator<Item = Uuid>, groups: &BTreeSet<Uuid>) -> bool {
     holders.into_iter().all(|holder| groups.contains(&holder))
 }
 
-/// The hosts in units that none of their group's members uses any more. `used` has each group with the
+/// Returns the hosts in units that no member of their group uses any more. `used` has each group with the
 /// roots of the hosts that its members use.
 pub fn abandoned<'h>(
     hosts: &'h [ExclusiveHost],
@@ -73,7 +73,7 @@ pub struct Tenant {
     pub roots: BTreeSet<ProviderId>,
 }
 
-/// The tenants that use no host that their group has: they are no members any more.
+/// Returns the tenants that use none of their group's hosts: they are no members any more.
 pub fn departed<'t>(
     hosts: &[ExclusiveHost],
     tenants: &'t [Tenant],
@@ -83,16 +83,16 @@ pub fn departed<'t>(
     tenants.iter().filter(move |tenant| !stays(tenant))
 }
 
-/// Which groups have the providers that claims are about.
+/// The groups that exclusively have providers named by claims.
 #[derive(Clone, Debug, Default)]
 pub struct Exclusivity {
-    /// The groups that have a provider exclusively. Providers that are not listed are open to everybody.
+    /// The groups that have a provider exclusively. Providers that are not listed are open to all.
     pub holders: BTreeMap<ProviderId, Vec<UnitHolder>>,
     /// The groups that consumers are members of.
     pub groups_of: HashMap<Uuid, BTreeSet<Uuid>>,
-    /// Whether claims of others are allowed and only reported.
+    /// Allows and reports claims of other consumers instead of refusing them.
     pub report_only: bool,
-    /// Claims that were reported, by consumer and provider.
+    /// Reported claims, by consumer and provider.
     pub reported: BTreeMap<(Uuid, Uuid), UnitHolder>,
 }
 
@@ -119,9 +119,9 @@ pub(super) struct ClaimedAmount {
 impl Exclusivity {
     /// Refuses amounts of consumers that are not [admitted](admits).
     ///
-    /// Together they may have as much of an inventory as the consumers of the request had of it before
-    /// (`released`): an instance that migrates leaves its allocations to the migration, and who was let in
-    /// once may stay.
+    /// Together they may have as much of an inventory as the consumers of the request had before (`released`): an
+    /// instance that migrates leaves its allocations to the migration, and a consumer that was admitted once may
+    /// stay.
     pub(super) fn check(
         &mut self,
         claimed: impl Iterator<Item = ClaimedAmount>,
@@ -148,7 +148,7 @@ impl Exclusivity {
         Ok(())
     }
 
-    /// The first group whose exclusive provider a consumer may not use.
+    /// Returns the first group whose exclusive provider the consumer may not use.
     fn closed_by(&self, consumer: Uuid, provider: ProviderId) -> Option<&UnitHolder> {
         let none = BTreeSet::new();
         let groups = self.groups_of.get(&consumer).unwrap_or(&none);

@@ -1,12 +1,12 @@
-//! Generations: the counters by which clients say which state they saw.
+//! Generations: counters by which clients name the state they saw.
 
-/// How often the visible state of a provider or consumer has changed.
+/// Number of changes of the visible state of a provider or consumer.
 pub type Generation = i64;
 
-/// What a writer believes about a consumer's generation.
+/// A writer's expectation about a consumer's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Says nothing (before microversion 1.28): any state is fine.
+    /// None (before microversion 1.28): any state is fine.
     Any,
     /// The consumer exists at this generation.
     Is(Generation),
@@ -15,7 +15,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// Whether a consumer at `actual` (`None`: it does not exist) is what was expected.
+    /// Returns whether a consumer at `actual` (`None`: it does not exist) meets the expectation.
     pub fn met_by(self, actual: Option<Generation>) -> bool {
         match self {
             Self::Any => true,

@@ -1,17 +1,17 @@
-//! Groups of servers: what a group demands of its servers, and of which units.
+//! Groups of servers: the kinds of their rules, and the units to which these apply.
 
-/// What a group demands of its servers.
+/// The kind of a group's rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GroupKind {
     /// All servers are in one unit.
     Affinity,
     /// Each server is in another unit.
     Diversity,
-    /// No server of others is in a unit with one of its servers.
+    /// No other server is in a unit with one of its servers.
     Exclusivity,
 }
 
-/// The units that a demand is about.
+/// The kind of units to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// Hosts.
@@ -26,7 +26,7 @@ impl GroupKind {
     /// All kinds.
     const ALL: [Self; 3] = [Self::Affinity, Self::Diversity, Self::Exclusivity];
 
-    /// The name of the kind, in requests, answers and the database.
+    /// Returns the name of the kind in requests, responses and the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Affinity => "affinity",
@@ -35,7 +35,7 @@ impl GroupKind {
         }
     }
 
-    /// The kind with a name.
+    /// Returns the kind with a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
@@ -45,7 +45,7 @@ impl Level {
     /// All levels, from the smallest units to the largest.
     pub const ALL: [Self; 3] = [Self::Host, Self::Rack, Self::Cluster];
 
-    /// The name of the level, in requests, answers and the database.
+    /// Returns the name of the level in requests, responses and the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -54,7 +54,7 @@ impl Level {
         }
     }
 
-    /// The level with a name.
+    /// Returns the level with a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }

@@ -1,4 +1,4 @@
-//! The keys rows are known by inside Berth. Clients never see them; they see UUIDs and names.
+//! Internal keys of rows. Clients see UUIDs and names instead.
 
 macro_rules! key {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
@@ -9,12 +9,12 @@ macro_rules! key {
 }
 
 key! {
-    /// A resource provider. Never reused: a deleted provider's key stays dead.
+    /// A resource provider. The key of a deleted provider is never used again.
     ProviderId(i64)
 }
 key! {
-    /// A resource class. Standard classes have their position in os-resource-classes, so ordering
-    /// by key is the order the reference lists classes in.
+    /// A resource class. The key of a standard class is its position in os-resource-classes, so the order of
+    /// keys is the order in which the reference lists classes.
     ClassId(i32)
 }
 key! {

@@ -1,15 +1,15 @@
-//! An inventory: how much of one class a provider has, and how it may be handed out.
+//! Inventories: the amount of a class that a provider has, and the terms of its allocation.
 
 /// The terms of one class on one provider, as clients write them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Inventory {
     /// Units the provider physically has.
     pub total: i32,
-    /// Units kept back from allocation.
+    /// Units that cannot be allocated.
     pub reserved: i32,
-    /// Least amount one allocation may take.
+    /// Minimum amount of one allocation.
     pub min_unit: i32,
-    /// Greatest amount one allocation may take.
+    /// Maximum amount of one allocation.
     pub max_unit: i32,
     /// Every amount is a multiple of this.
     pub step_size: i32,
@@ -30,14 +30,14 @@ impl Inventory {
         ((f64::from(self.total) - f64::from(self.reserved)) * self.allocation_ratio) as i64
     }
 
-    /// Whether one allocation may be of this amount, whatever is free.
+    /// Returns whether one allocation may have this amount, whatever is free.
     pub fn allows_amount(&self, amount: i64) -> bool {
         i64::from(self.min_unit) <= amount
             && amount <= i64::from(self.max_unit)
             && amount % i64::from(self.step_size) == 0
     }
 
-    /// Whether `amount` more fits beside `used`, and is an amount that may be asked for.
+    /// Returns whether an allocation may have this amount, and it fits beside `used`.
     pub fn fits(&self, used: i64, amount: i64) -> bool {
         self.allows_amount(amount) && used.saturating_add(amount) <= self.capacity()
     }

@@ -1,9 +1,9 @@
 //! The vocabulary of Placement and its rules, as plain values and functions.
 //!
-//! A *resource provider* has *inventories* (a total per *resource class*, with the terms under
-//! which it is handed out), *traits* and *aggregates*, and stands in a tree. A *consumer* holds
-//! *allocations*: amounts of classes on providers. The rules are functions without I/O; the
-//! layers above read the facts, store the outcome and translate it.
+//! A *resource provider* has *inventories* (a total per *resource class*, with the terms of its
+//! allocation), *traits* and *aggregates*, and may have a parent. A *consumer* has *allocations*:
+//! amounts of classes on providers. The rules are functions without I/O; the layers above read the
+//! facts, store the outcome and translate it.
 
 pub mod bug;
 pub mod claim;

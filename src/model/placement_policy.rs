@@ -1,17 +1,17 @@
-//! Placement policies: which of several valid placements of a plan is the best.
+//! Placement policies: the objectives of plans.
 
 use super::group::Level;
 
-/// What a plan is optimised for, and the units in which that is counted.
+/// The objective of a plan, and the units in which it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlacementPolicy {
-    /// What is optimised.
+    /// The objective.
     pub goal: Goal,
     /// The units.
     pub level: Level,
 }
 
-/// What a plan is optimised for.
+/// The objective of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Goal {
     /// As few units as possible.
@@ -23,10 +23,10 @@ pub enum Goal {
 }
 
 impl PlacementPolicy {
-    /// The policy of plans that name none. docs/decisions.md argues for it.
+    /// The default policy. docs/decisions.md argues for it.
     pub const DEFAULT: Self = Self { goal: Goal::Pack, level: Level::Host };
 
-    /// A goal at the level of hosts.
+    /// Returns a goal at the level of hosts.
     pub fn of_hosts(goal: Goal) -> Self {
         Self { goal, level: Level::Host }
     }
@@ -42,7 +42,7 @@ impl Goal {
     /// All goals.
     pub const ALL: [Self; 3] = [Self::Pack, Self::Spread, Self::Balance];
 
-    /// The name of the goal, in requests and answers.
+    /// Returns the name of the goal in requests and responses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pack => "pack",
@@ -51,7 +51,7 @@ impl Goal {
         }
     }
 
-    /// The goal with a name.
+    /// Returns the goal with a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|goal| goal.name() == name)
     }

@@ -1,11 +1,11 @@
-//! Every reason for which a change or a query is refused, as data. `src/model/wording.rs` has the sentences; the
+//! Reasons for which changes and queries are refused, as data. `src/model/wording.rs` has the sentences; the
 //! HTTP layer adds status, code and the resource's prefix.
 
 use uuid::Uuid;
 
 use super::Generation;
 
-/// Why a request is refused.
+/// The reason for which a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// No provider has this UUID.
@@ -36,7 +36,7 @@ pub enum Refusal {
     ReparentingNotAllowed,
     /// Becoming a root before microversion 1.37.
     UnparentingNotAllowed,
-    /// The new parent is the provider itself or stands below it.
+    /// The new parent is the provider itself or one of its descendants.
     TreeLoop,
     /// The provider is not at the generation the client saw.
     ProviderGeneration {
@@ -44,7 +44,7 @@ pub enum Refusal {
         provider: Uuid,
         /// Its generation.
         actual: Generation,
-        /// What the client gave.
+        /// The generation that the client gave.
         given: Generation,
     },
 
@@ -87,7 +87,7 @@ pub enum Refusal {
     InventoryNotFound(String),
     /// As [`Refusal::InventoryNotFound`], on deletion.
     InventoryNotFoundForDelete(String),
-    /// Allocations hold what would be removed.
+    /// Allocations use inventories that would be removed.
     InventoryInUse {
         /// Which provider.
         provider: Uuid,
@@ -102,14 +102,14 @@ pub enum Refusal {
         class: String,
     },
 
-    /// More than is free.
+    /// The amount exceeds the free capacity.
     CapacityExceeded {
         /// Which provider.
         provider: String,
         /// Class name.
         class: String,
     },
-    /// Not between `min_unit` and `max_unit`, or not a multiple of `step_size`.
+    /// The amount is not between `min_unit` and `max_unit`, or not a multiple of `step_size`.
     ConstraintsViolated {
         /// Which provider.
         provider: String,
@@ -131,7 +131,7 @@ pub enum Refusal {
     ConsumerGeneration {
         /// Its generation; `None`: there is no such consumer.
         actual: Option<Generation>,
-        /// What the client gave; `None`: it expected no consumer.
+        /// The generation that the client gave; `None`: it expected no consumer.
         given: Option<Generation>,
     },
     /// Deleting the allocations of a consumer that has none.
@@ -139,15 +139,15 @@ pub enum Refusal {
 
     /// There is a plan for the stack.
     PlanExists(String),
-    /// A plan, or a group it uses, is not as it was when the places were chosen.
+    /// A plan, or a group it uses, has changed since its hosts were chosen.
     PlanChanged,
     /// A group cannot have this unit exclusively, because others have or use it.
     UnitTaken(String),
-    /// The project would store more in the planner than it may.
+    /// The project would store more in the planner than its cap allows.
     CapReached {
-        /// How much it may store.
+        /// The maximum.
         most: i64,
-        /// Of what.
+        /// The capped quantity.
         what: Capped,
     },
     /// The instance has another placement already.
@@ -184,7 +184,7 @@ pub enum Refusal {
     },
     /// Another flavor has the id.
     FlavorIdTaken {
-        /// The flavor that was to have it.
+        /// The flavor that should get the id.
         name: String,
         /// The id.
         id: String,
@@ -193,14 +193,14 @@ pub enum Refusal {
     },
 }
 
-/// What a project may store in the planner only so much of.
+/// A quantity with a cap for each project in the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capped {
     /// Plans.
     Plans,
     /// Placements.
     Placements,
-    /// Bytes of what plans were asked for.
+    /// Size of the requests of plans, in bytes.
     Bytes,
     /// Groups.
     Groups,

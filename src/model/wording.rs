@@ -1,12 +1,12 @@
-//! The sentences in which clients and operators read why a request is refused. Clients of Placement know the
-//! reference's sentences, so these stay as they are.
+//! The sentences with which requests are refused. The reference's sentences are kept to
+//! the letter, because clients of Placement know them.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::model::refusal::Capped;
 use crate::model::{Generation, Refusal};
 
-/// Servers that a sentence names at most.
+/// Maximum number of servers that a sentence names.
 const SERVERS_MAX: usize = 100;
 
 impl std::error::Error for Refusal {}
@@ -98,7 +98,7 @@ impl Display for Refusal {
                 write!(f, "Allocation for resource provider '{uuid}' that does not exist.")
             }
             Self::ConsumerGeneration { actual, given } => {
-                // The reference prints Python's None for a null that the client sent.
+                // The reference prints Python's None for a null in the request.
                 let (actual, given) = (number_or(*actual, "null"), number_or(*given, "None"));
                 write!(f, "consumer generation conflict - expected {actual} but got {given}")
             }

@@ -1,18 +1,18 @@
-//! A bounded queue of lines between those who write them and a thread that puts them into a file.
+//! A bounded queue of lines between the tasks that produce them and a thread that writes them to a file.
 //!
-//! Whoever has a line appends it and goes on. If the thread does not get on, because nobody reads the file
-//! or its disk is full, the queue fills, and further lines are dropped and counted.
+//! Adding a line never blocks. If the thread is blocked, because the file is not read or its disk is full, the
+//! queue fills, and further lines are dropped and counted.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Room that the thread keeps between two rounds, in bytes: a flood of lines does not keep its memory.
+/// Capacity that the thread's buffer keeps between two rounds, in bytes.
 const KEPT: usize = 64 * 1024;
 
-/// The lines that wait.
+/// A bounded queue of lines.
 #[derive(Debug)]
 pub(crate) struct LineQueue {
-    /// Bytes that may wait.
+    /// Maximum size of the waiting lines, in bytes.
     bytes_max: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -20,38 +20,38 @@ pub(crate) struct LineQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Whole lines.
+    /// The waiting lines.
     waiting: Vec<u8>,
-    /// How many they are.
+    /// Number of waiting lines.
     lines: usize,
-    /// Lines that were dropped since the thread last took some.
+    /// Number of lines dropped since the thread last took some.
     dropped: u64,
-    /// Whether the thread is writing what it took.
+    /// Whether the thread is writing lines that it took.
     is_writing: bool,
-    /// How many lines the thread took and is writing, and how many were dropped after them.
+    /// Number of lines that the thread is writing, and of lines dropped after them.
     taken: (usize, u64),
-    /// No line is taken any more.
+    /// Whether no more lines are accepted.
     ends: bool,
-    /// The thread has ended.
+    /// Whether the thread has ended.
     is_done: bool,
 }
 
-/// What became of a line.
+/// The result of adding a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// It waits to be written.
+    /// The line waits to be written.
     Waits,
-    /// It was dropped, as the first since the thread last took lines, or not.
+    /// The line was dropped.
     Dropped {
-        /// Whether it was the first.
+        /// Whether it is the first since the thread last took lines.
         is_first: bool,
     },
-    /// No line is taken any more.
+    /// No more lines are accepted.
     Ended,
 }
 
 impl LineQueue {
-    /// A queue for so many bytes.
+    /// Makes a queue of this size.
     pub(crate) fn new(bytes_max: usize) -> Arc<Self> {
         Arc::new(Self { bytes_max, state: Mutex::default(), changed: Condvar::new() })
     }
@@ -60,7 +60,7 @@ impl LineQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a line with its end, or drops it. Never waits for the thread.
+    /// Adds a line with its newline, or drops it. Never waits for the thread.
     pub(crate) fn push(&self, line: &[u8]) -> Pushed {
         let mut state = self.state();
         if state.ends {
@@ -77,8 +77,8 @@ impl LineQueue {
         Pushed::Waits
     }
 
-    /// The thread's work: gives `write` all lines that wait, with the number of those that were dropped
-    /// after them, again and again until the end.
+    /// Calls `write`, on the thread, with all waiting lines and the number of lines dropped after them, until the
+    /// queue ends.
     pub(crate) fn run(&self, mut write: impl FnMut(&[u8], u64)) {
         let mut lines = Vec::new();
         while let Some(dropped) = self.take(&mut lines) {
@@ -107,13 +107,13 @@ impl LineQueue {
         Some(state.taken.1)
     }
 
-    /// Waits until all lines are written, for so long at the most. Returns whether they are.
+    /// Waits for at most this time until all lines are written. Returns whether they are.
     pub(crate) fn drain(&self, most: Duration) -> bool {
         self.wait_while(most, |state| state.is_writing || !state.waiting.is_empty())
     }
 
-    /// Takes no more lines, and waits until those that wait are written, for so long at the most. Returns
-    /// whether they are.
+    /// Accepts no more lines, and waits for at most this time until the waiting ones are written. Returns whether
+    /// they are.
     pub(crate) fn end(&self, most: Duration) -> bool {
         self.state().ends = true;
         self.changed.notify_all();
@@ -131,18 +131,18 @@ impl LineQueue {
         true
     }
 
-    /// Whether no line is taken any more.
+    /// Returns whether no more lines are accepted.
     pub(crate) fn has_ended(&self) -> bool {
         self.state().ends
     }
 
-    /// How many lines are not known to be written, and how many were dropped without a note that is written.
+    /// Returns the number of lines not yet written, and of those dropped without a note about them.
     pub(crate) fn unwritten(&self) -> (usize, u64) {
         let state = self.state();
         (state.lines + state.taken.0, state.dropped + state.taken.1)
     }
 
-    /// Whether the thread is writing what it took, and how many lines were dropped since then.
+    /// Returns whether the thread is writing, and the number of lines dropped since then.
     #[cfg(test)]
     pub(crate) fn progress(&self) -> (bool, u64) {
         let state = self.state();
@@ -159,7 +159,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    /// Whoever has lines goes on while the thread stands still; it learns how many are missing.
+    /// Producers continue while the thread is blocked; the reader gets the number of missing lines.
     #[test]
     fn lines_are_dropped_and_counted_while_the_thread_stands_still() {
         let queue = LineQueue::new(8);
@@ -189,7 +189,7 @@ mod tests {
         thread.join().unwrap();
     }
 
-    /// What waits at the end is written, and nothing after it.
+    /// Lines waiting at the end are written, and no later ones.
     #[test]
     fn nothing_waits_at_the_end() {
         let queue = LineQueue::new(100);

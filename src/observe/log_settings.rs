@@ -1,5 +1,5 @@
-//! What is logged, and in which form: `--log` and `--log-format`, which can be replaced while the process
-//! runs, also for a limited time. There is one filter and one format for the whole process, as there is one
+//! The filter and format of the log: `--log` and `--log-format`, which can be replaced while the process
+//! runs, also for a limited time. There is one filter and one format for the whole process, which has one
 //! log.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,17 +10,17 @@ use clap::ValueEnum;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
-/// What a filter can let through, from nothing to everything.
+/// The levels of a filter, from nothing to everything.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// A filter that can be replaced.
 type Handle = reload::Handle<EnvFilter, Registry>;
 
 static FILTER: OnceLock<(Handle, Mutex<State>)> = OnceLock::new();
-/// Whether the format in force is JSON: each line asks for it.
+/// Whether the active format is JSON. Every line reads this.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Text for people.
@@ -30,16 +30,16 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    /// The format by its name.
+    /// Returns the format with a name.
     ///
     /// # Errors
-    /// There is none with this name.
+    /// There is no format with this name.
     pub fn read(name: &str) -> Result<Self, String> {
         <Self as ValueEnum>::from_str(name, false)
             .map_err(|_| format!("the format {name} is not known; human and json are"))
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Human => "human",
@@ -48,7 +48,7 @@ impl LogFormat {
     }
 }
 
-/// What is logged, and in which form.
+/// The filter and format of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     /// The directives of the filter.
@@ -60,9 +60,9 @@ pub struct LogSettings {
 /// The settings in force.
 #[derive(Debug)]
 struct State {
-    /// Those of the configuration.
+    /// The settings of the configuration.
     configured: LogSettings,
-    /// Those set at run time, and until when.
+    /// Settings made at run time, and their end.
     temporary: Option<(LogSettings, Option<Instant>)>,
 }
 
@@ -77,11 +77,11 @@ impl State {
 pub struct Current {
     /// The settings.
     pub settings: LogSettings,
-    /// For how long; `None`: until they are changed.
+    /// Time until they end; `None`: until they are replaced.
     pub remaining: Option<Duration>,
 }
 
-/// Which settings in force have changed.
+/// The settings that a new configuration has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// The filter.
@@ -90,19 +90,19 @@ pub struct Changed {
     pub format: bool,
 }
 
-/// A layer with the filter of this process.
+/// Makes a layer with the filter of this process.
 ///
 /// # Errors
 /// The directives cannot be parsed.
 pub(crate) fn start(configured: LogSettings) -> Result<reload::Layer<EnvFilter, Registry>, String> {
     let (layer, handle) = reload::Layer::new(parse(&configured.filter)?);
     IS_JSON.store(configured.format == LogFormat::Json, Ordering::Relaxed);
-    // A second log cannot be started, which its caller finds out.
+    // A second log cannot be started, as its caller will find out.
     drop(FILTER.set((handle, Mutex::new(State { configured, temporary: None }))));
     Ok(layer)
 }
 
-/// The format in force.
+/// Returns the active format.
 pub(crate) fn format() -> LogFormat {
     if IS_JSON.load(Ordering::Relaxed) { LogFormat::Json } else { LogFormat::Human }
 }
@@ -110,16 +110,16 @@ pub(crate) fn format() -> LogFormat {
 /// Checks the directives of a filter.
 ///
 /// # Errors
-/// What is wrong with the first wrong one.
+/// A directive is invalid; the message describes the first such one.
 pub fn check(directives: &str) -> Result<(), String> {
     parse(directives).map(drop)
 }
 
-/// Reads the directives of a filter. `EnvFilter` takes a word that is no level for a module, which has no lines.
+/// Parses the directives of a filter. `EnvFilter` takes a word that is no level for a module, which has no lines.
 fn parse(directives: &str) -> Result<EnvFilter, String> {
     for directive in directives.split(',').map(str::trim).filter(|it| !it.is_empty()) {
         let level = match directive.rsplit_once('=') {
-            // The fields of a span have values, too.
+            // The fields of a span can contain `=`, too.
             _ if directive.contains('[') => continue,
             Some((_, level)) => level,
             None if directive.contains("::") => continue,
@@ -150,7 +150,7 @@ fn apply(handle: &Handle, settings: &LogSettings) -> Result<(), String> {
     Ok(())
 }
 
-/// The settings in force.
+/// Returns the settings in force.
 ///
 /// # Errors
 /// This process does not log.
@@ -163,8 +163,8 @@ pub fn current() -> Result<Current, String> {
     })
 }
 
-/// Replaces the filter, the format or both, until they are replaced again, or for a time. What is not
-/// given stays as it is in force. The time is over when [`end_expired`] is called after it.
+/// Replaces the filter, the format or both, until they are replaced again, or for a time. A missing argument
+/// keeps the present setting. The time ends when [`end_expired`] is called after it.
 ///
 /// # Errors
 /// The filter cannot be parsed; or this process does not log.
@@ -187,7 +187,7 @@ pub fn replace(
     Ok(settings)
 }
 
-/// Goes back to the configured settings. Returns whether others were in force.
+/// Restores the configured settings. Returns whether others were in force.
 ///
 /// # Errors
 /// This process does not log.
@@ -201,7 +201,7 @@ pub fn reset() -> Result<bool, String> {
     Ok(true)
 }
 
-/// Sets the configured settings, and ends others. Returns which of those in force have changed.
+/// Replaces the configured settings, and ends others. Returns the settings that have changed.
 ///
 /// # Errors
 /// The filter cannot be parsed; or this process does not log.
@@ -217,7 +217,7 @@ pub fn configure(settings: LogSettings) -> Result<Changed, String> {
     Ok(changed)
 }
 
-/// Goes back to the configured settings if the time of others is over. Returns whether it was.
+/// Restores the configured settings if the time of others is over. Returns whether it was.
 pub fn end_expired() -> bool {
     let is_over = state().is_ok_and(|(_, state)| {
         let until = state.temporary.as_ref().and_then(|(_, until)| *until);

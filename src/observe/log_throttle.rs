@@ -1,13 +1,13 @@
-//! Log lines about what happens often, at most one a minute.
+//! Limits repeated log lines to one a minute.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-/// How often the same is told.
+/// Minimum interval between two lines.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 
-/// Counts what happens, and says now and then how often it did.
+/// Counts events between log lines.
 #[derive(Debug, Default)]
 pub(crate) struct LogThrottle(Mutex<Count>);
 
@@ -18,8 +18,7 @@ struct Count {
 }
 
 impl LogThrottle {
-    /// Counts one more. Some: it is time to tell that it has happened so often since it was told
-    /// last.
+    /// Counts one event. Returns the number of events since the last line if it is time to log another.
     pub(crate) fn count(&self) -> Option<u64> {
         self.count_at(Instant::now())
     }

@@ -1,18 +1,18 @@
-//! Which characters may be shown as they are. A name that a client chose can have characters that no one sees but that
-//! do something to a terminal, a log or its reader: they end a line, move the cursor, or change the direction of
-//! writing. Whatever Berth writes for people or for files has them escaped; the answers of the APIs have not.
+//! Escapes characters that act instead of being shown. A name chosen by a client can contain invisible characters
+//! that affect a terminal, a log or its reader: they end a line, move the cursor, or change the direction of
+//! writing. Berth escapes them in everything that it writes for people or to files, but not in API responses.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
 use serde::Serialize;
 
-/// What begins a colour of ours, and what it consists of up to its last letter.
+/// Start of Berth's own colour sequences.
 const COLOUR: &str = "\u{1b}[";
 const COLOUR_END: char = 'm';
 
-/// Returns whether a character does something instead of being shown: controls, ends of lines and paragraphs, marks of
-/// the direction of writing, and other formatting that cannot be seen.
+/// Returns whether a character acts instead of being shown: controls, ends of lines and paragraphs, marks of
+/// the direction of writing, and other invisible formatting.
 pub fn acts(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -29,13 +29,13 @@ pub fn acts(character: char) -> bool {
         )
 }
 
-/// Returns whether a text has none but printable characters of ASCII: nearly every one, and quickly seen, because no
-/// character is looked at apart from the others.
+/// Returns whether a text has only printable characters of ASCII. Most texts do, and this check is fast because it
+/// does not decode characters.
 pub fn is_plain(text: &str) -> bool {
     text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'))
 }
 
-/// A text on one line: `\n` for the end of a line, `\u{9b}`, and so on.
+/// Returns a text on one line: `\n` for the end of a line, `\u{9b}`, and so on.
 pub fn escaped(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     // Writing to a string cannot fail.
@@ -43,7 +43,7 @@ pub fn escaped(text: &str) -> String {
     plain
 }
 
-/// Writes a text on one line, as [`escaped`] has it.
+/// Writes a text on one line, as [`escaped`] does.
 pub fn write_escaped(writer: &mut impl Write, text: &str) -> fmt::Result {
     if is_plain(text) {
         return writer.write_str(text);
@@ -58,14 +58,14 @@ pub fn write_escaped(writer: &mut impl Write, text: &str) -> fmt::Result {
     Ok(())
 }
 
-/// JSON of the same value without characters that act, except for ends of lines between values. JSON has such
-/// characters within texts only, where an escape means the same.
+/// Returns JSON of the same value without characters that act, except for ends of lines between values. JSON has such
+/// characters only within strings, where an escape means the same.
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
     replaced(json, |character, _| character != '\n' && acts(character))
 }
 
-/// What a command prints, without characters that act, except for ends of lines, tabs, and the colours that the command
-/// chose. Names in it have been escaped before, where it is known how; nothing that was forgotten gets to a terminal.
+/// Escapes the output of a command, except for ends of lines, tabs, and the command's own colours. Names in it have
+/// been escaped before, where they are known to be names; this catches the rest.
 pub fn output(text: &str) -> Cow<'_, str> {
     replaced(text, |character, rest| match character {
         '\n' | '\t' => false,
@@ -74,14 +74,14 @@ pub fn output(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// A value as indented JSON without characters that act.
+/// Formats a value as indented JSON without characters that act.
 pub fn json(value: &impl Serialize) -> String {
-    // Reports are of texts and finite numbers, which always have a form in JSON.
+    // Reports contain text and finite numbers, which JSON can always represent.
     let json = serde_json::to_string_pretty(value).unwrap_or_else(|error| error.to_string());
     escaped_json(&json).into_owned()
 }
 
-/// Returns whether a text begins with the sequence of a colour.
+/// Returns whether a text begins with a colour sequence.
 fn is_colour(text: &str) -> bool {
     text.strip_prefix(COLOUR).is_some_and(|rest| {
         let is_number = |it: char| it.is_ascii_digit() || it == ';';
@@ -89,10 +89,9 @@ fn is_colour(text: &str) -> bool {
     })
 }
 
-/// A text with `\u001b` and the like in the place of some characters. `is_replaced` is asked with a character and the
-/// text from there on.
+/// Replaces some characters by `\u001b` and the like. `is_replaced` takes a character and the text that
+/// starts with it.
 fn replaced(text: &str, is_replaced: impl Fn(char, &str) -> bool) -> Cow<'_, str> {
-    // Each character, and the text from there on.
     let mut ahead = text.chars();
     let each = std::iter::from_fn(move || {
         let rest = ahead.as_str();

@@ -1,5 +1,5 @@
-//! The request on whose behalf something is done: its id, and the trace that its client named. Both follow
-//! the work into other tasks, where lines of the log and questions to other services need them.
+//! The request on whose behalf work is done: its id, and the trace that its client named. Both follow
+//! the work into other tasks, where log lines and requests to other services need them.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,29 +12,29 @@ tokio::task_local! {
     static CONTEXT: Arc<RequestContext>;
 }
 
-/// A request, for those who work for it in other tasks.
+/// A request, for work done for it in other tasks.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
     /// The id of the request.
     pub(crate) id: String,
-    /// What its client said of the trace.
+    /// The trace context of its client.
     pub(crate) trace: Option<TraceContext>,
 }
 
 impl RequestContext {
-    /// Does work on behalf of this request.
+    /// Runs work on behalf of this request.
     pub(crate) fn during<F: Future>(self, work: F) -> TaskLocalFuture<Arc<Self>, F> {
         CONTEXT.scope(Arc::new(self), work)
     }
 }
 
-/// The present request, if it is known: that of a client who named a trace, or one that may change
+/// Returns the present request, if it is known: one whose client named a trace, or one that may change
 /// something.
 pub(crate) fn current() -> Option<Arc<RequestContext>> {
     CONTEXT.try_with(Arc::clone).ok()
 }
 
-/// Does work in another task on behalf of a request.
+/// Runs work in another task on behalf of a request.
 pub(crate) async fn carried<F: Future>(request: Option<Arc<RequestContext>>, work: F) -> F::Output {
     match request {
         Some(request) => CONTEXT.scope(request, work).await,

@@ -1,8 +1,8 @@
-//! Spans of traces: what a request waits for and works on.
+//! Spans of traces: the waiting times and the work of a request.
 //!
 //! [`span!`] opens a span below the current one. Spans are made only while traces are exported
-//! (`--otlp-endpoint`); otherwise a span costs one comparison. Log lines never show them: a line is
-//! attributed to its request by a span of its own, which is always there and in no trace.
+//! (`--otlp-endpoint`); otherwise a span costs one comparison. Log lines never show them: a separate span, which is
+//! always enabled and in no trace, attributes a line to its request.
 //!
 //! Work on other threads and in other tasks belongs to a request only if it is started within its span:
 //! by [`spawn_blocking`], or with `in_current_span`.
@@ -13,15 +13,15 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tracing::Span;
 
-/// The target of spans that only traces have.
+/// The target of spans that appear only in traces.
 pub(crate) const TARGET: &str = "berth::span";
-/// The target of the span of a request, which only log lines have, whatever their filter.
+/// The target of the span of a request, which appears only in log lines, whatever their filter.
 pub(crate) const REQUEST: &str = "berth::request";
 
-/// The target of the span of work that is done for several requests together, which only log lines have.
+/// The target of the span of work for several requests together, which appears only in log lines.
 pub(crate) const REQUESTS: &str = "berth::requests";
 
-/// A span with a name and fields, below the current one or `parent`. Names of fields follow
+/// Makes a span with a name and fields, below the current one or `parent`. Names of fields follow
 /// OpenTelemetry's conventions.
 macro_rules! span {
     (parent: $parent:expr, $($rest:tt)*) => {
@@ -33,21 +33,21 @@ macro_rules! span {
 }
 pub(crate) use span;
 
-/// Whether spans are recorded. It is noted here, because to ask `tracing` would disturb the filters of the
-/// next event: layers with filters of their own share what they found out last.
+/// Whether spans are recorded. Asking `tracing` instead would disturb the filters of the next event: layers
+/// with their own filters share the result of the last query.
 static ARE_RECORDED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that spans are recorded.
+/// Switches recording of spans on.
 pub(crate) fn record() {
     ARE_RECORDED.store(true, Ordering::Relaxed);
 }
 
-/// Whether spans are recorded.
+/// Returns whether spans are recorded.
 pub(crate) fn are_recorded() -> bool {
     ARE_RECORDED.load(Ordering::Relaxed)
 }
 
-/// A count as a field. Those that are not signed become texts in traces.
+/// Makes a field of a count. Unsigned numbers become text in traces.
 pub(crate) fn count(count: u64) -> i64 {
     count.min(i64::MAX.cast_unsigned()).cast_signed()
 }
@@ -60,7 +60,7 @@ pub(crate) fn spawn_blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(move || span.in_scope(work))
 }
 
-/// The same with something that is held until the work is done, even if nobody waits for it any more.
+/// The same with a value that is held until the work is done, even if the caller no longer waits.
 pub(crate) fn spawn_blocking_holding<H: Send + 'static, T: Send + 'static>(
     held: H,
     work: impl FnOnce() -> T + Send + 'static,
@@ -72,23 +72,23 @@ pub(crate) fn spawn_blocking_holding<H: Send + 'static, T: Send + 'static>(
     })
 }
 
-/// The spans of the requests for which something is done together. Each of them has its own span of
-/// every phase, so that the trace of a request is complete.
+/// The spans of requests for which work is done together. Each of them has its own span of every phase, so that
+/// the trace of a request is complete.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spans(Vec<Span>);
 
 /// A part of a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Phase {
-    /// Rows are locked, and read.
+    /// Locks and reads rows.
     Lock,
-    /// It is decided what is written, and written.
+    /// Decides what to write, and writes it.
     Write,
-    /// The transaction is committed.
+    /// Commits the transaction.
     Commit,
 }
 
-/// A phase under way, until it is dropped.
+/// A phase that lasts until this is dropped.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct UnderWay {
@@ -96,17 +96,17 @@ pub(crate) struct UnderWay {
 }
 
 impl Spans {
-    /// The current span alone.
+    /// Returns the current span alone.
     pub(crate) fn current() -> Self {
         Self::of(std::iter::once_with(Span::current))
     }
 
-    /// These spans; none if spans are not recorded.
+    /// Collects spans; none if spans are not recorded.
     pub(crate) fn of(spans: impl IntoIterator<Item = Span>) -> Self {
         Self(if are_recorded() { spans.into_iter().collect() } else { Vec::new() })
     }
 
-    /// Begins a phase.
+    /// Starts a phase.
     pub(crate) fn begin(&self, phase: Phase) -> UnderWay {
         let begun = |parent: &Span| match phase {
             Phase::Lock => span!(parent: parent, "lock", db.system.name = "postgresql"),
@@ -117,7 +117,7 @@ impl Spans {
     }
 }
 
-/// A duration in milliseconds, with one digit after the point, as lines of the log have it.
+/// Returns a duration in milliseconds, with one decimal, as in log lines.
 pub(crate) fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 10_000.0).round() / 10.0
 }

@@ -1,9 +1,8 @@
-//! The context of a trace as the W3C's recommendation "Trace Context" defines it: the headers
-//! `traceparent` and `tracestate`, which tell a service which trace and which span of its caller a
-//! request belongs to.
+//! The trace context of the W3C's recommendation "Trace Context": the headers `traceparent` and `tracestate`,
+//! which identify the trace and the caller's span that a request belongs to.
 //!
-//! Without `--otlp-endpoint`, Berth records no spans, and passes on the context that it was given
-//! unchanged. With it, the context that is passed on names Berth's own span.
+//! Without `--otlp-endpoint`, Berth records no spans, and passes the context on unchanged. With it, the context
+//! that is passed on names Berth's own span.
 
 use std::str::FromStr;
 
@@ -15,11 +14,11 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::observe::request_context;
 
-/// The trace and the span.
+/// The header with the trace and the span.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// What tracing systems say beside; passed on as it is.
+/// The header with further data of tracing systems, which is passed on unchanged.
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-/// The longest `tracestate` that is passed on, in bytes. Systems must support 512.
+/// Maximum size of a `tracestate` that is passed on, in bytes. Systems must support 512.
 const STATE_MAX: usize = 4096;
 
 /// The trace and the span that a request belongs to.
@@ -27,7 +26,7 @@ const STATE_MAX: usize = 4096;
 pub(crate) struct TraceContext(SpanContext);
 
 impl TraceContext {
-    /// What the headers of a request say; `None` if they say nothing, or nothing valid.
+    /// Reads the headers of a request; `None` if they are missing or invalid.
     pub(crate) fn read(headers: &HeaderMap) -> Option<Self> {
         let mut parents = headers.get_all(TRACEPARENT).iter();
         let (Some(parent), None) = (parents.next(), parents.next()) else { return None };
@@ -36,12 +35,12 @@ impl TraceContext {
         context.is_valid().then_some(Self(context))
     }
 
-    /// The trace.
+    /// Returns the id of the trace.
     pub(crate) fn trace_id(&self) -> TraceId {
         self.0.trace_id()
     }
 
-    /// The context as the parent of a span.
+    /// Returns the context as the parent of a span.
     pub(crate) fn as_parent(&self) -> Context {
         Context::new().with_remote_span_context(self.0.clone())
     }
@@ -60,8 +59,8 @@ impl TraceContext {
     }
 }
 
-/// Adds the headers to a question to another service: the current span is its parent, or else what came
-/// with the present request.
+/// Adds the headers to a request to another service: the current span is its parent, or else the span in the
+/// headers of the present request.
 pub(crate) fn pass_on(headers: &mut HeaderMap) {
     let current = TraceContext(Span::current().context().span().span_context().clone());
     if current.0.is_valid() {
@@ -73,7 +72,7 @@ pub(crate) fn pass_on(headers: &mut HeaderMap) {
     }
 }
 
-/// Version, trace, span and flags of a `traceparent`. Later versions may add to the end.
+/// Parses version, trace, span and flags of a `traceparent`. Later versions may add to the end.
 fn parse(parent: &str) -> Option<(TraceId, SpanId, TraceFlags)> {
     let mut parts = parent.trim_matches([' ', '\t']).split('-');
     let mut next = |length: usize| parts.next().filter(|part| is_hex(part, length));
@@ -89,7 +88,7 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The `tracestate`, which may come in several headers; empty if it is not valid.
+/// Returns the `tracestate`, which may be spread over several headers; empty if it is invalid.
 fn state(headers: &HeaderMap) -> TraceState {
     let mut state = String::new();
     for part in headers.get_all(TRACESTATE) {
@@ -104,7 +103,7 @@ fn state(headers: &HeaderMap) -> TraceState {
     }
     match TraceState::from_str(&state) {
         Ok(state) => state,
-        // The trace goes on without it, as the recommendation says.
+        // The trace continues without it, as the recommendation says.
         Err(_) => TraceState::NONE,
     }
 }

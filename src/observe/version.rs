@@ -1,4 +1,4 @@
-//! Which program this is: its version, and the commit that it was built from.
+//! The version of this program, and the commit that it was built from.
 
 use time::OffsetDateTime;
 use time::macros::format_description;
@@ -6,20 +6,20 @@ use time::macros::format_description;
 /// The version, as in `Cargo.toml`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit that this program was built from, as `build.rs` found it; empty if it is not known.
+/// The commit that this program was built from, as `build.rs` found it; empty if unknown.
 pub const COMMIT: &str = env!("BUILD_COMMIT");
 
-/// The digits of a commit that are shown.
+/// Number of digits shown of a commit.
 const DIGITS: usize = 12;
 
-/// The version with commit and date in one line, as `berth --version` prints it behind the name:
+/// Returns the version with commit and date in one line, as `berth --version` prints it after the name:
 /// `0.1.0 (0123456789ab, 2026-11-22)`.
 pub fn line() -> String {
     format!("{VERSION} ({})", origin(COMMIT, env!("BUILD_TIME"), env!("BUILD_PROFILE")))
 }
 
-/// Where a program is from: a commit, the seconds since 1970 of its date, and the profile that it was
-/// built with. Commit and seconds may be empty.
+/// Formats the origin of a program: a commit, the seconds since 1970 of its date, and the build profile. Commit
+/// and seconds may be empty.
 fn origin(commit: &str, seconds: &str, profile: &str) -> String {
     let (hash, changes) = match commit.strip_suffix("+changes") {
         Some(hash) => (hash, " with changes"),

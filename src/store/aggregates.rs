@@ -12,15 +12,15 @@ use crate::model::Generation;
 /// without, it stays. Refusals: `ProviderNotFound`, `ProviderGeneration`.
 #[derive(Clone, Debug)]
 pub struct ReplaceAggregates {
-    /// Which provider.
+    /// The provider.
     pub provider: Uuid,
-    /// The generation the client saw, if it said.
+    /// The generation that the client saw, if given.
     pub seen: Option<Generation>,
     /// All its aggregates from now on, each as the client spelled it; no spelling twice.
     pub aggregates: Vec<(Uuid, String)>,
 }
 
-/// What is stored of a spelling: nothing, if it is the usual one.
+/// Returns the spelling to store: empty for the usual one.
 fn stored(aggregate: Uuid, spelling: &str) -> String {
     if aggregate.to_string() == spelling { String::new() } else { spelling.to_owned() }
 }

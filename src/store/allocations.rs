@@ -1,4 +1,4 @@
-//! Allocations: what clients ask to be held, given up or reshaped.
+//! Changes of allocations, and the reshaper.
 
 use uuid::Uuid;
 
@@ -15,40 +15,40 @@ use super::writer::Job;
 use crate::model::claim::{Reshaping, reshape, reshape_faults};
 use crate::model::{Expected, Refusal};
 
-/// All that one consumer is to hold, in the names clients use.
+/// All allocations that one consumer is to have, in the names that clients use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerClaim {
     /// The consumer.
     pub consumer: Uuid,
-    /// The generation the client believes it is at.
+    /// The generation that the client expects.
     pub expected: Expected,
     /// Owner, as the client names it.
     pub project: String,
     /// Owner, as the client names it.
     pub user: String,
-    /// Consumer type (microversion 1.38); `None` leaves an existing one as it is.
+    /// Consumer type (microversion 1.38); `None` keeps an existing one.
     pub consumer_type: Option<String>,
     /// Provider, class name, amount (at least 1); empty: the consumer gives up everything.
     pub wants: Vec<(Uuid, String, i64)>,
 }
 
 impl Store {
-    /// `PUT /allocations/{consumer}` and `POST /allocations`: each consumer named holds exactly
-    /// what is listed from now on; no consumer twice. All or nothing, judged together with whatever
-    /// other claims wait at this replica. If they are refused, their faults are put into the place of
+    /// `PUT /allocations/{consumer}` and `POST /allocations`: replaces the allocations of each of these
+    /// consumers; no consumer twice. All or nothing, judged together with the other claims that wait at this
+    /// replica. If they are refused, their faults are recorded in
     /// [`FoundFaults::during`](super::found_faults::FoundFaults::during).
     ///
     /// # Errors
     /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
-    /// `CapacityExceeded`, `ConstraintsViolated`; or the database cannot be asked.
+    /// `CapacityExceeded`, `ConstraintsViolated`; or the database is unavailable.
     pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
         self.writer().submit(|origin| Job::Replace(claims, origin)).await
     }
 
-    /// `DELETE /allocations/{consumer}`: no generation is asked for, and none moves.
+    /// `DELETE /allocations/{consumer}`: no generation is compared, and none moves.
     ///
     /// # Errors
-    /// `NoAllocations`, or the database cannot be asked.
+    /// `NoAllocations`, or the database is unavailable.
     pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
         self.writer().submit(|origin| Job::Release(consumer, origin)).await
     }
@@ -60,7 +60,7 @@ impl Store {
 pub struct Reshape {
     /// Provider, the generation the client saw, all its inventories from now on.
     pub inventories: Vec<Reshaping>,
-    /// What each consumer wants; no consumer twice.
+    /// The new allocations of each consumer; no consumer twice.
     pub claims: Vec<ConsumerClaim>,
 }
 
@@ -87,7 +87,7 @@ impl Change for Reshape {
         })?;
         handover.note(&claims);
 
-        // The same three steps as the judge took: what is new, what is held, what goes.
+        // The same three steps as the judge takes: new inventories, allocations, removed inventories.
         let (mut stays, mut changed) = (Vec::new(), Vec::new());
         for reshaping in &self.inventories {
             let provider = locked.state.providers.get(&reshaping.provider);

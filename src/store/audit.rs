@@ -6,18 +6,18 @@ use sqlx::PgConnection;
 use super::error::{Error, Result};
 use crate::model::claim::LockedState;
 
-/// Refuses to judge a state with an allocation from an inventory that does not exist.
+/// Refuses to judge a state with an allocation from a missing inventory.
 pub(super) fn check_held(state: &LockedState) -> Result<()> {
     let Some((consumer, provider, class)) = state.held_from_nothing() else { return Ok(()) };
     let key = format!("{}, {}: consumer {consumer} holds something of it", provider.0, class.0);
     Err(Error::inconsistent("inventories", "provider_id, class_id", key))
 }
 
-/// All contradictions, one sentence each; empty if there are none. Reads committed state in one statement, so
-/// it may run under load.
+/// Returns all contradictions, one sentence each. Reads committed state in one statement, so it may run under
+/// load.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub async fn audit(conn: &mut PgConnection) -> Result<Vec<String>> {
     let faults = sqlx::query_scalar!(
         r#"with held as (

@@ -23,16 +23,16 @@ use super::{Store, WRITE_MAX, feed, recording};
 use crate::model::ProviderId;
 use crate::observe::spans::{Phase, Spans, span};
 
-/// How often a transaction is tried before the request is answered 503.
+/// Maximum number of attempts at a transaction before the request fails with 503.
 pub(super) const ATTEMPTS_MAX: u32 = 10;
-/// How long closing a connection may take.
+/// Timeout for closing a connection.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
-/// The longest pause between two attempts.
+/// Maximum pause between two attempts.
 const PAUSE_MS_MAX: u64 = 50;
 
 /// A change of the database. It is written entirely or not at all, and may be tried more than once.
 pub trait Change: Send + Sync + 'static {
-    /// What it returns.
+    /// The result of the change.
     type Outcome: Send + 'static;
     /// Whether it is tried again when another transaction keeps a row locked for long.
     const PATIENT: bool = true;
@@ -40,7 +40,7 @@ pub trait Change: Send + Sync + 'static {
     fn row(&self) -> Option<Uuid> {
         None
     }
-    /// Makes the change within a transaction, and notes every provider whose visible state it changes.
+    /// Makes the change within a transaction, and marks every provider whose visible state it changes.
     fn apply(&self, tx: &mut Tx<'_>) -> impl Future<Output = Result<Self::Outcome>> + Send;
 }
 
@@ -48,40 +48,40 @@ pub trait Change: Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Tx<'c> {
     pub(super) conn: &'c mut PgConnection,
-    /// Whether claims in units that other groups have exclusively are allowed and only reported.
+    /// Allows claims in units that other groups have exclusively, and reports them.
     pub(super) report_only: bool,
-    /// Where effects are recorded.
+    /// The recorder of effects.
     pub(super) recorder: Recorder,
-    /// Where the faults are put if the change is refused.
+    /// Takes the faults if the change is refused.
     pub(super) found: FoundFaults,
-    /// How the history of changes is kept, if it is.
+    /// Settings of the history of changes; `None`: it is off.
     pub(super) history: Option<History>,
-    /// What is recorded once this has been committed, and where.
+    /// Effects to record after the commit, each with its recorder.
     pub(super) effects: Vec<(Recorder, Effect)>,
-    /// What has changed for the log of events, if it is kept.
+    /// Changes for the log of events; `None`: it is off.
     pub(super) noted: Option<Noted>,
-    /// The spans of the requests that it is made for.
+    /// The spans of the requests behind it.
     pub(super) spans: Spans,
     touched: BTreeSet<i64>,
 }
 
-/// Who learns of a transaction.
+/// The observers of a transaction.
 #[derive(Debug)]
 pub(super) struct Observers {
-    /// Where effects are recorded.
+    /// The recorder of effects.
     pub(super) recorder: Recorder,
-    /// Where the faults are put if the change is refused.
+    /// Takes the faults if the change is refused.
     pub(super) found: FoundFaults,
-    /// How the history of changes is kept, if it is.
+    /// Settings of the history of changes; `None`: it is off.
     pub(super) history: Option<History>,
-    /// How the log of events is kept, if it is.
+    /// Settings of the log of events; `None`: it is off.
     pub(super) events: Option<EventLog>,
-    /// The spans of the requests that it is made for.
+    /// The spans of the requests behind it.
     pub(super) spans: Spans,
 }
 
 impl<'c> Tx<'c> {
-    /// A transaction that only reads, for what reads within changes as well.
+    /// Makes a transaction for reads that changes use as well.
     pub(super) fn reading(conn: &'c mut PgConnection, report_only: bool) -> Self {
         Tx {
             conn,
@@ -98,7 +98,7 @@ impl<'c> Tx<'c> {
 }
 
 impl Tx<'_> {
-    /// Notes that the visible state of a provider changes.
+    /// Marks a provider as visibly changed.
     pub(super) fn touch(&mut self, provider: ProviderId) {
         self.touched.insert(provider.0);
         if let Some(noted) = &mut self.noted {
@@ -106,13 +106,12 @@ impl Tx<'_> {
         }
     }
 
-    /// Notes that nothing of a provider changes but how much of it is used, and its generation, by consumers
-    /// that are noted.
+    /// Marks a provider of which only use and generation change, by consumers that are recorded separately.
     pub(super) fn touch_use(&mut self, provider: ProviderId) {
         self.touched.insert(provider.0);
     }
 
-    /// Notes that the names of classes or traits change.
+    /// Marks the names of classes or traits as changed.
     pub(super) fn touch_catalogue(&mut self) {
         self.touched.insert(feed::CATALOGUE);
     }
@@ -167,13 +166,13 @@ pub(super) async fn transact<C: Change>(
     Ok(outcome)
 }
 
-/// Begins a transaction that finds out which rows can be locked. It must write nothing, and be rolled
-/// back: a commit would wait until the log is on disk, and keep the locks meanwhile.
+/// Begins a transaction that probes for locked rows. It must write nothing, and be rolled back: a commit would
+/// wait until the log is on disk, and keep the locks meanwhile.
 pub(super) async fn look(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     Ok(conn.begin().await?)
 }
 
-/// Begins a transaction that reads, and sees one snapshot. It is to be rolled back.
+/// Begins a transaction that reads in one snapshot. The caller rolls it back.
 pub(super) async fn look_in_snapshot(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     let mut transaction = conn.begin().await?;
     sqlx::raw_sql("set transaction isolation level repeatable read, read only")
@@ -182,7 +181,7 @@ pub(super) async fn look_in_snapshot(conn: &mut PgConnection) -> Result<Transact
     Ok(transaction)
 }
 
-/// Waits for a short random time before attempt number `attempt` (the first is 1).
+/// Pauses for a short random time before attempt number `attempt` (the first is 1).
 pub(super) async fn pause(attempt: u32) {
     let spread = Uuid::new_v4().as_u128() % u128::from(PAUSE_MS_MAX);
     let pause = u64::try_from(spread).unwrap_or(PAUSE_MS_MAX).min(u64::from(attempt) * 10);
@@ -190,13 +189,13 @@ pub(super) async fn pause(attempt: u32) {
 }
 
 impl Store {
-    /// Makes a change, entirely or not at all, to its end even if the caller goes away.
+    /// Makes a change, entirely or not at all, and to its end even if the caller goes away.
     ///
     /// If another transaction keeps a row locked for long, the change gives its connection back and is tried
     /// again, until [`WRITE_MAX`] has passed.
     ///
     /// # Errors
-    /// A refusal, or the database cannot be asked.
+    /// A refusal, or the database is unavailable.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
         let (store, recorder, found) = (self.clone(), Recorder::current(), FoundFaults::current());
         // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
@@ -239,7 +238,7 @@ impl Store {
         result.inspect_err(Error::note)
     }
 
-    /// One transaction on a connection of the pool. If it has no outcome in time, it continues in the
+    /// Runs one transaction on a connection of the pool. If it has no outcome in time, it continues in the
     /// background and keeps its connection: the server would keep the session of a commit that hangs.
     async fn attempt<C: Change>(
         &self,
@@ -269,7 +268,7 @@ impl Store {
             let transaction = transact(&mut conn, change.as_ref(), report_only, observers);
             let settled = term.make(transaction).await;
             if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
-                // The session may be dead or in doubt: never lend it again.
+                // The session may be dead or in doubt, so it is never used again.
                 drop(timeout(CLOSE_MAX, conn.close()).await);
             }
             settled
@@ -280,7 +279,7 @@ impl Store {
         let rest: BoxFuture<'static, ()> = Box::pin(async move { drop(work.await) });
         tokio::spawn(rest.in_current_span());
         self.primary().suspect();
-        // It may have been committed all the same.
+        // It may have been committed nevertheless.
         Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))
     }
 }

@@ -1,5 +1,5 @@
-//! Judges claims without making them: in a snapshot of the database, without a lock, by the same function as
-//! claims that are made. Nothing is written.
+//! Judges claims without making them: in one snapshot of the database, without locks, by the same function as real
+//! claims. Nothing is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,51 +18,51 @@ use super::primary::READ_MAX;
 use crate::model::claim::{Claim, Fault, Faults, InventoryUsage, Request, faults, judge};
 use crate::model::{ClassId, Generation, Inventory, ProviderId, Refusal};
 
-/// How many inventories are shown with their holders.
+/// Maximum number of inventories shown with their holders.
 pub const INVENTORIES_MAX: usize = 50;
-/// How often a check is tried when its connection is dead.
+/// Maximum number of attempts at a check when its connection is dead.
 const ATTEMPTS_MAX: u32 = 2;
 
-/// What would come of claims.
+/// The expected outcome of claims.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CheckedClaims {
-    /// Why they would be refused, if they would.
+    /// The refusal; `None`: they would be allowed.
     pub refusal: Option<Refusal>,
-    /// All that is wrong with them.
+    /// All faults of the claims.
     pub faults: Faults,
-    /// The inventories that they draw upon, those that are in the way first: [`INVENTORIES_MAX`] at the most.
+    /// The inventories that they use, the obstructing ones first: at most [`INVENTORIES_MAX`].
     pub inventories: Vec<ClaimedInventory>,
-    /// How many there are.
+    /// Number of all such inventories.
     pub inventories_count: usize,
 }
 
-/// An inventory that claims draw upon, and who holds it.
+/// An inventory that claims use, with its holders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimedInventory {
     /// The provider.
     pub provider: Uuid,
     /// The name of the class.
     pub class: String,
-    /// What all claims together want of it.
+    /// The amount that all claims together want of it.
     pub wanted: i64,
-    /// What their consumers have of it now, and give back.
+    /// The amount that their consumers hold now and would release.
     pub given_back: i64,
-    /// What is in use now.
+    /// The amount in use now.
     pub used: i64,
     /// Its terms.
     pub terms: Inventory,
-    /// The consumers that hold most of it, in descending order.
+    /// The consumers with the largest allocations of it, in descending order.
     pub holders: Vec<Holder>,
-    /// How many hold something of it.
+    /// Number of consumers with an allocation of it.
     pub holders_count: i64,
 }
 
-/// A consumer that holds something.
+/// A consumer with an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The consumer.
     pub consumer: Uuid,
-    /// The amount that it holds.
+    /// Its amount.
     pub amount: i64,
     /// Its generation.
     pub generation: Generation,
@@ -70,17 +70,17 @@ pub struct Holder {
     pub project: String,
     /// Its user, as clients name it.
     pub user: String,
-    /// Its type; `None` if it was never said.
+    /// Its type; `None` if no client has given one.
     pub consumer_type: Option<String>,
-    /// Since when it holds this amount, in seconds since the Unix epoch.
+    /// The time of its last change, in seconds since the Unix epoch.
     pub since: i64,
 }
 
 impl Store {
-    /// What would come of claims now, judged in one snapshot. Of each inventory, so many holders are named.
+    /// Judges claims as of now, in one snapshot. Of each inventory, at most `holders_max` holders are named.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn check_claims(
         &self,
         claims: &[ConsumerClaim],
@@ -137,7 +137,7 @@ async fn check(
 
 type Place = (ProviderId, ClassId);
 
-/// The inventories that claims name, those that are in the way first, and how many there are.
+/// Returns the inventories that claims name, the obstructing ones first, and their number.
 fn drawn_upon(
     read: &LockedClaims,
     claims: &[Claim],
@@ -181,7 +181,7 @@ fn drawn_upon(
     (inventories, count)
 }
 
-/// The inventory that a fault is about.
+/// Returns the inventory that a fault is about.
 fn place_of(fault: &Fault) -> Option<(Uuid, &str)> {
     match fault {
         Fault::Amount { provider, class, .. }
@@ -202,7 +202,7 @@ fn place_of(fault: &Fault) -> Option<(Uuid, &str)> {
     }
 }
 
-/// Adds those who hold most of each inventory, and how many there are.
+/// Adds the largest holders of each inventory, and the number of holders.
 async fn add_holders(
     conn: &mut PgConnection,
     inventories: &mut [(Place, ClaimedInventory)],

@@ -1,12 +1,12 @@
-//! The condition of the database and its server, for `berth doctor` and `berth upgrade-check`. Only reads.
+//! The condition of the database and its server, for `berth doctor` and `berth upgrade-check`. Reads only.
 
 use sqlx::{FromRow, PgConnection};
 
 use super::error::Result;
 
-/// Inventories that are named one by one at the most.
+/// Maximum number of inventories that are named.
 const NAMED_MAX: i64 = 5;
-/// Rows of the change log that are counted at the most.
+/// Maximum number of rows of the change log that are counted.
 const ROWS_MAX: i64 = 1_000_000;
 
 /// The server, as the role of the connection sees it.
@@ -14,7 +14,7 @@ const ROWS_MAX: i64 = 1_000_000;
 pub struct Server {
     /// Its version as a number, such as 150018.
     pub version: i32,
-    /// Its version as people write it.
+    /// Its version as text.
     pub version_name: String,
     /// The role of the connection.
     pub role: String,
@@ -26,47 +26,47 @@ pub struct Server {
     pub synchronous_commit: String,
     /// `max_connections`.
     pub max_connections: i32,
-    /// Connections that are open.
+    /// Number of open connections.
     pub connections: i64,
     /// Its clock, in seconds since 1970.
     pub clock: f64,
 }
 
-/// A standby that is connected.
+/// A connected standby.
 #[derive(Clone, Debug, FromRow)]
 pub struct Standby {
     /// Its `application_name`.
     pub name: String,
-    /// How many bytes of WAL it has not replayed.
+    /// Size of the WAL that it has not replayed, in bytes.
     pub bytes: Option<i64>,
-    /// How many seconds ago the primary wrote what the standby replays now.
+    /// Age of the WAL that it replays now, in seconds.
     pub seconds: Option<f64>,
 }
 
-/// A transaction that is open for long.
+/// A transaction that has been open for long.
 #[derive(Clone, Debug, FromRow)]
 pub struct LongTransaction {
-    /// Where: a session with its user and application, or a prepared transaction.
+    /// Its session with user and application, or the prepared transaction.
     pub place: String,
-    /// For how many seconds it has been open.
+    /// The time for which it has been open, in seconds.
     pub seconds: i64,
 }
 
 /// The size of the change log.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct ChangeLog {
-    /// Rows, of which at most [`ROWS_MAX`] are counted.
+    /// Number of rows, counted up to [`ROWS_MAX`].
     pub rows: i64,
-    /// Bytes of the table with its index.
+    /// Size of the table with its index, in bytes.
     pub bytes: i64,
 }
 
-/// Inventories of which more is used than their capacity.
+/// Inventories with more use than capacity.
 #[derive(Clone, Debug, Default)]
 pub struct Oversubscribed {
-    /// How many.
+    /// Their number.
     pub count: i64,
-    /// The first of them, in words.
+    /// Descriptions of the first ones.
     pub named: Vec<String>,
 }
 
@@ -90,8 +90,8 @@ pub async fn server(conn: &mut PgConnection) -> Result<Server> {
     Ok(server.fetch_one(conn).await?)
 }
 
-/// Why new sessions cannot write, and what to do about it; none if they can. To be asked on a connection whose session
-/// has set nothing.
+/// Returns the reason why new sessions cannot write, with advice; `None` if they can. The session of the connection
+/// must not have changed the setting itself.
 ///
 /// # Errors
 /// The database is unavailable.
@@ -132,7 +132,7 @@ pub async fn standbys(conn: &mut PgConnection) -> Result<Vec<Standby>> {
     Ok(standbys.fetch_all(conn).await?)
 }
 
-/// Lists transactions that have been open for longer than so many seconds, the oldest first, and at most so many. They
+/// Lists at most this number of transactions that have been open for longer than this time, the oldest first. They
 /// keep vacuum from reclaiming space.
 ///
 /// # Errors
@@ -168,7 +168,7 @@ pub async fn change_log(conn: &mut PgConnection) -> Result<ChangeLog> {
     Ok(size.bind(ROWS_MAX).fetch_one(conn).await?)
 }
 
-/// Finds inventories of which more is used than their capacity, as after a change of `reserved` or of the ratio.
+/// Finds inventories with more use than capacity, as after a change of `reserved` or of the ratio.
 ///
 /// # Errors
 /// The database is unavailable, or has no inventories.

@@ -10,42 +10,42 @@ use super::reads::{ConsumerAllocations, HeldOnProvider, TypeFilter};
 use super::{Result, Store};
 use crate::model::Generation;
 
-/// How many allocations are read at once, unless a single consumer has more.
+/// Maximum number of allocations read at once, unless a single consumer has more.
 const ALLOCATIONS_MAX: i64 = 50_000;
 
-/// Which consumers to read. They must pass all filters that are given.
+/// A filter of consumers. They must pass all of its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerFilter {
-    /// Only these.
+    /// UUIDs.
     pub uuids: Option<Vec<Uuid>>,
-    /// Only those of this project.
+    /// The project.
     pub project: Option<String>,
-    /// Only those of this user.
+    /// The user.
     pub user: Option<String>,
-    /// Only those of this type.
+    /// The type.
     pub consumer_type: TypeFilter,
-    /// Only those that hold something on this provider.
+    /// A provider on which they must have an allocation.
     pub provider: Option<Uuid>,
-    /// Only those with a greater UUID.
+    /// UUID after which the page starts.
     pub after: Option<Uuid>,
-    /// At most so many, those with the least UUIDs.
+    /// Maximum number, in ascending order of UUIDs.
     pub limit: i64,
 }
 
 /// Consumers that pass a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerPage {
-    /// The consumers, ascending by UUID, with all that they hold.
+    /// The consumers with all their allocations, ascending by UUID.
     pub consumers: Vec<(Uuid, ConsumerAllocations)>,
     /// Whether more pass, with greater UUIDs: beyond the limit, or with too many allocations for one page.
     pub has_more: bool,
 }
 
 impl Store {
-    /// The consumers that pass and hold something, as of one moment.
+    /// Returns the consumers with allocations that pass, as of one moment.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn consumers(&self, filter: ConsumerFilter) -> Result<ConsumerPage> {
         let filter = Arc::new(filter);
         let read = self.read(move |conn| {
@@ -58,7 +58,7 @@ impl Store {
 
 async fn read(conn: &mut PgConnection, filter: &ConsumerFilter) -> sqlx::Result<ConsumerPage> {
     let mut tx = conn.begin_with("begin read only").await?;
-    // The best plan depends on which filters there are.
+    // The best plan depends on the filters.
     sqlx::raw_sql("set local plan_cache_mode = force_custom_plan").execute(&mut *tx).await?;
     let (of_type, name) = match &filter.consumer_type {
         TypeFilter::All | TypeFilter::Each => (false, None),
@@ -136,7 +136,7 @@ struct Row {
     has_more: bool,
 }
 
-/// A page, from rows that are sorted by consumer and provider.
+/// Makes a page of rows that are sorted by consumer and provider.
 fn assembled(rows: Vec<Row>) -> ConsumerPage {
     let has_more = rows.first().is_some_and(|row| row.has_more);
     let mut consumers: Vec<(Uuid, ConsumerAllocations)> = Vec::new();

@@ -1,5 +1,5 @@
-//! Effects of changes, for whoever records them: what a change found within its transaction, and what
-//! it left behind. They are recorded once the transaction has committed.
+//! Effects of changes, for the audit log, the history and events: the state that a change found within its
+//! transaction, and the state that it left. They are recorded after the commit.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -15,10 +15,10 @@ use super::providers::ProviderLock;
 use crate::model::claim::{Consumer, LockedState};
 use crate::model::{ClassId, Generation, Inventory, ProviderId};
 
-/// What a change has done to one thing.
+/// The effect of a change on one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Effect {
-    /// What was changed.
+    /// The kind of the object.
     pub kind: Kind,
     /// Its identity: a UUID, or the name of a class or trait.
     pub id: String,
@@ -28,7 +28,7 @@ pub struct Effect {
     pub after: Option<State>,
 }
 
-/// What can be changed.
+/// The kind of a changed object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A resource provider: its name and its parent.
@@ -55,23 +55,23 @@ pub enum Kind {
     Placement,
 }
 
-/// A state of something.
+/// The state of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
     /// Its generation, if it has one.
     pub generation: Option<Generation>,
-    /// What it has.
+    /// Its content.
     pub content: Content,
 }
 
-/// What something has.
+/// The content of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// Nothing that is noted.
+    /// No recorded content.
     Nothing,
     /// A name.
     Named(String),
-    /// A name, and the provider it hangs below.
+    /// A name and a parent.
     Provider {
         /// The name.
         name: String,
@@ -90,45 +90,45 @@ pub enum Content {
     Instance(Option<String>),
 }
 
-/// Whoever records effects.
+/// A recorder of effects.
 pub trait Record: Debug + Send + Sync {
     /// Records an effect that has been committed.
     fn record(&self, effect: Effect);
 }
 
-/// The request behind a change, as far as the history of changes tells of it.
+/// The request behind a change, for the history of changes.
 #[derive(Debug, Default)]
 pub struct Origin {
     /// The id of the request.
     pub request_id: String,
-    /// The id of the request on whose behalf the client asks, as the client says.
+    /// The id of the client's own request that this one is part of, as the client states it.
     pub global_request_id: Option<String>,
     caller: OnceLock<(Option<String>, Option<String>)>,
 }
 
 impl Origin {
-    /// A request whose caller is not known yet.
+    /// Makes the origin of a request whose caller is not known yet.
     pub fn new(request_id: String, global_request_id: Option<String>) -> Self {
         Self { request_id, global_request_id, caller: OnceLock::new() }
     }
 
-    /// Says who the caller is: the ids of user and project. Only the first call counts.
+    /// Sets the caller, by the ids of user and project. Later calls have no effect.
     pub fn sent_by(&self, user: Option<String>, project: Option<String>) {
         self.caller.get_or_init(|| (user, project));
     }
 
-    /// The id of the caller, if it is known.
+    /// Returns the id of the caller, if known.
     pub fn user(&self) -> Option<&str> {
         self.caller.get()?.0.as_deref()
     }
 
-    /// The id of the caller's project, if it is known.
+    /// Returns the id of the caller's project, if known.
     pub fn project(&self) -> Option<&str> {
         self.caller.get()?.1.as_deref()
     }
 }
 
-/// Where the effects of the present request are recorded, if anywhere, and what is known of the request.
+/// The recorder of the effects of the present request, and facts about the request.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     record: Option<Arc<dyn Record>>,
@@ -140,27 +140,27 @@ tokio::task_local! {
 }
 
 impl Recorder {
-    /// Records by `record`, if there is one, what a request changes.
+    /// Makes a recorder for a request. Without `record`, it records nothing.
     pub fn new(record: Option<Arc<dyn Record>>, origin: Arc<Origin>) -> Self {
         Self { record, origin: Some(origin) }
     }
 
-    /// Records nothing.
+    /// Makes a recorder that records nothing.
     pub(super) const fn none() -> Self {
         Self { record: None, origin: None }
     }
 
-    /// Runs `work` so that all changes which it begins are recorded here.
+    /// Runs `work` so that all changes it starts are recorded here.
     pub async fn during<F: Future>(self, work: F) -> F::Output {
         RECORDER.scope(self, work).await
     }
 
-    /// The recorder of the work that runs now.
+    /// Returns the recorder of the current task.
     pub(super) fn current() -> Self {
         RECORDER.try_with(Clone::clone).unwrap_or_else(|_| Self::none())
     }
 
-    /// Whether anything is recorded.
+    /// Returns whether anything is recorded.
     pub(super) fn is_on(&self) -> bool {
         self.record.is_some()
     }
@@ -171,26 +171,26 @@ impl Recorder {
         }
     }
 
-    /// The request; `None` if there is none, as for holds that expire.
+    /// Returns the request; `None` if there is none, as for holds that expire.
     pub(super) fn origin(&self) -> Option<&Origin> {
         self.origin.as_deref()
     }
 }
 
 impl State {
-    /// A state of something that has only a name.
+    /// Makes the state of an object that has only a name.
     pub(super) fn named(name: &str) -> Self {
         Self { generation: None, content: Content::Named(name.to_owned()) }
     }
 
-    /// A state of members.
+    /// Makes the state of a list of members.
     pub(super) fn members(members: &[String]) -> Self {
         let names = members.iter().cloned().collect();
         Self { generation: None, content: Content::Names(names) }
     }
 }
 
-/// A list of a provider that is about to change, as it was when the provider was locked.
+/// A list of a provider before a change, as it was when the provider was locked.
 pub(super) struct Before {
     kind: Kind,
     provider: ProviderLock,
@@ -198,13 +198,12 @@ pub(super) struct Before {
 }
 
 impl Tx<'_> {
-    /// Whether the history or the audit log is to have what this transaction changes.
+    /// Returns whether the history or the audit log records this transaction.
     fn is_recorded(&self) -> bool {
         self.history.is_some() || self.recorder.is_on()
     }
 
-    /// Notes an effect, to be recorded if the transaction commits. `effect` is called only if somebody
-    /// records.
+    /// Adds an effect, to be recorded if the transaction commits. `effect` is called only if effects are recorded.
     pub(super) fn note(&mut self, effect: impl FnOnce() -> Effect) {
         if self.is_recorded() {
             let effect = (self.recorder.clone(), effect());
@@ -212,7 +211,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Notes that something with a name was created, was deleted or changed.
+    /// Records that an object with a name was created, deleted or changed.
     pub(super) fn note_named(
         &mut self,
         kind: Kind,
@@ -231,7 +230,7 @@ impl Tx<'_> {
         });
     }
 
-    /// Reads a list of a locked provider before it changes; `None` if nobody records.
+    /// Reads a list of a locked provider before it changes; `None` if effects are not recorded.
     pub(super) async fn before(
         &mut self,
         kind: Kind,
@@ -244,7 +243,7 @@ impl Tx<'_> {
         Ok(Some(Before { kind, provider, content }))
     }
 
-    /// Notes what has become of the list. `generation` is that of the provider now.
+    /// Records the new state of the list. `generation` is the provider's new generation.
     pub(super) async fn note_since(
         &mut self,
         before: Option<Before>,
@@ -262,21 +261,21 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Notes what has become of a provider: its state `before`, if somebody records, and now.
+    /// Records the new state of a provider, with its state `before`, if effects are recorded.
     pub(super) async fn note_provider(&mut self, uuid: Uuid, before: Option<State>) -> Result<()> {
         let after = self.provider(uuid).await?;
         self.note(|| Effect { kind: Kind::Provider, id: uuid.to_string(), before, after });
         Ok(())
     }
 
-    /// Notes that a provider was deleted.
+    /// Records that a provider was deleted.
     pub(super) fn note_gone(&mut self, uuid: Uuid) {
         if let Some(noted) = &mut self.noted {
             noted.gone.push(uuid);
         }
     }
 
-    /// The state of a provider, if it exists and somebody records.
+    /// Returns the state of a provider, if it exists and effects are recorded.
     pub(super) async fn provider(&mut self, uuid: Uuid) -> Result<Option<State>> {
         if !self.is_recorded() {
             return Ok(None);
@@ -352,7 +351,7 @@ impl Tx<'_> {
         Ok(aggregates.iter().map(Uuid::to_string).collect())
     }
 
-    /// Notes what has become of all consumers since they were locked. A transaction calls this once.
+    /// Records the changes of all consumers since they were locked. A transaction calls this once.
     pub(super) fn note_consumers(&mut self, state: &LockedState) {
         if !self.is_recorded() && self.noted.is_none() {
             return;
@@ -364,7 +363,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Notes what a request has done to a consumer: its state before it, and now.
+    /// Records the change of a consumer by one request.
     pub(super) fn note_consumer(
         &mut self,
         (uuid, before, now): (Uuid, Option<&Consumer>, Option<&Consumer>),
@@ -385,14 +384,14 @@ impl Tx<'_> {
     }
 }
 
-/// The names of what consumers hold.
+/// Names of the providers and classes in allocations.
 pub(super) struct Names {
     providers: HashMap<ProviderId, Uuid>,
     classes: HashMap<ClassId, String>,
 }
 
 impl Names {
-    /// The names of all that is locked.
+    /// Collects the names of all locked rows.
     pub(super) fn of(state: &LockedState) -> Self {
         Self {
             providers: state.providers.iter().map(|(uuid, it)| (it.id, *uuid)).collect(),
@@ -400,12 +399,12 @@ impl Names {
         }
     }
 
-    /// The UUID of a provider and the name of a class. All that consumers hold is locked, so it has names.
+    /// Returns the UUID of a provider and the name of a class. All that consumers hold is locked, so it has names.
     pub(super) fn of_place(&self, provider: ProviderId, class: ClassId) -> Option<(Uuid, &str)> {
         Some((*self.providers.get(&provider)?, self.classes.get(&class)?))
     }
 
-    /// What has become of a consumer.
+    /// Returns the effect on a consumer.
     pub(super) fn effect(
         &self,
         uuid: Uuid,

@@ -1,4 +1,4 @@
-//! Errors of the store, and what each kind of database error means.
+//! Errors of the store, and the meaning of database errors.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -6,10 +6,10 @@ use std::fmt::Display;
 use super::found_faults::FoundFaults;
 use crate::model::{Bug, Refusal, bug};
 
-/// The result of asking the store.
+/// The result of an operation of the store.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why the store did not do as asked.
+/// An error of the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A rule refuses the request.
@@ -27,67 +27,67 @@ pub enum Error {
     /// [`Error::inconsistent`]. Nothing was written.
     #[error("inconsistent data: {table}.{column} of {key}")]
     Inconsistent {
-        /// The table that has the row, or ought to have it.
+        /// The table that has the row, or should have it.
         table: &'static str,
         /// Its column.
         column: &'static str,
-        /// The key of the row, and what is wrong with it.
+        /// The key of the row, with the contradiction.
         key: String,
     },
     /// Another transaction had a row locked for longer than one wait. Nothing was written. Becomes
     /// [`Error::Unavailable`] when that does not change in time.
     #[error("a row is held by another transaction: {0}")]
     Locked(String),
-    /// The program is at fault.
+    /// The program has a bug.
     #[error(transparent)]
     Bug(#[from] Bug),
 }
 
-/// What errors of a database begin with that serves nobody now, or not this request: it may be away, be a standby, or
-/// refuse the role.
+/// Prefix of errors of a database that cannot serve any request now, or not this one: it may be unreachable, be a
+/// standby, or refuse the role.
 pub(crate) const CANNOT: &str = "the database cannot be used now";
 
 /// SQLSTATEs after which the whole transaction is tried again: serialization failure, deadlock,
 /// and a server that ends the session because it stops.
 const TRY_AGAIN: [&str; 5] = ["40001", "40P01", "57P01", "57P02", "25P03"];
 
-/// SQLSTATEs and classes of a server that cannot serve now: connection trouble, no resources,
-/// starting up, time-outs, read-only (a standby, or a full disk), a database that is closed or
-/// gone, a password or a privilege that no longer holds, and tables or keys that a restore has not made yet.
+/// SQLSTATEs and classes of a server that cannot serve now: connection trouble, no resources, starting up,
+/// time-outs, read-only (a standby, or a full disk), a database that is closed or gone, a password or a
+/// privilege that was withdrawn, and tables or keys that a restore has not made yet.
 const AWAY: [&str; 13] = [
     "08", "28", "3D000", "42501", "42P01", "42P10", "53", "55000", "57014", "57P03", "57P05", "58",
     "25006",
 ];
 
-/// SQLSTATE of a lock that was not to be had in time.
+/// SQLSTATE of a lock time-out.
 const LOCKED: &str = "55P03";
 
 impl Error {
-    /// A fault of the program, with a description. It is counted.
+    /// Makes and counts an error of a bug with a description.
     pub fn bug(what: impl Into<Cow<'static, str>>) -> Self {
         Self::Bug(Bug::new(what))
     }
 
-    /// An inconsistent row: the table, the column, and the key of the row with what is wrong. It is counted.
+    /// Makes and counts an error of an inconsistent row: the table, the column, and the key with the contradiction.
     pub fn inconsistent(table: &'static str, column: &'static str, key: impl Display) -> Self {
         bug::count();
         Self::Inconsistent { table, column, key: key.to_string() }
     }
 
-    /// Notes a refusal for those who want to know why the present request is refused.
+    /// Records a refusal for clients that request an explanation.
     pub(super) fn note(&self) {
         if let Self::Refused(refusal) = self {
             FoundFaults::note(refusal);
         }
     }
 
-    /// Whether the program or the stored rows are wrong, so that trying again does not help.
+    /// Returns whether the program or the stored rows are wrong, so that trying again does not help.
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::Bug(_) | Self::Inconsistent { .. })
     }
 
-    /// The error for the caller when a retry has not helped, or is not allowed because the transaction may
-    /// have been committed.
+    /// Returns the error for the caller when a retry has not helped, or is not allowed because the transaction
+    /// may have been committed.
     pub(super) fn settled(self) -> Self {
         match self {
             Self::Again(why) => Self::Unavailable(why),
@@ -128,19 +128,19 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// The text of an error, for people. Of an error of the database it is the message alone; sqlx's own text ends with
-/// the number of a line in PostgreSQL's source.
+/// Returns the text of an error. Errors of the database have the message alone, because sqlx's own text ends
+/// with a line number of PostgreSQL's source.
 pub fn described(error: &sqlx::Error) -> String {
     let database = error.as_database_error();
     database.map_or_else(|| error.to_string(), |database| database.message().to_owned())
 }
 
-/// The name of the constraint that an error says was violated.
+/// Returns the name of the violated constraint.
 pub(super) fn violated(error: &sqlx::Error) -> Option<&str> {
     error.as_database_error()?.constraint()
 }
 
-/// Turns the violation of named constraints into refusals; anything else stays what it is.
+/// Turns violations of named constraints into refusals; other errors stay.
 pub(super) fn refuse_on(
     error: sqlx::Error,
     refusals: impl IntoIterator<Item = (&'static str, Refusal)>,

@@ -1,17 +1,17 @@
-//! The change feed: brings a replica's [`World`] up to date for every request that asks for it.
+//! The change feed: brings a replica's [`World`] up to date for every request that needs it.
 //!
 //! One task owns one connection. A request waits for a refresh that *starts after it arrived*; all
-//! requests that arrive while one is under way share the next. A refresh is one statement and so sees
+//! requests that arrive while one is in progress share the next. A refresh is one statement and so sees
 //! one snapshot. It returns that snapshot, the rows of `change_log` that were not visible in the
-//! snapshot of the refresh before, and the current rows of the providers that those log rows name.
+//! snapshot of the previous refresh, and the current rows of the providers that those log rows name.
 //!
 //! Comparing snapshots is exact in whatever order transactions commit; comparing numbers is not.
 //! Example: transaction 100 changes provider P and stays open; transaction 101 changes Q and commits. A
 //! refresh now sees 101 but not 100. It delivers Q and remembers the snapshot `100:102:100`: everything
 //! below 102 has ended, except 100. (A reader that remembered "seen up to 101" would miss P.) The next
-//! refresh asks for log rows of 100, which the snapshot lists as in progress, and of 102 and later. Once
+//! refresh selects log rows of 100, which the snapshot lists as in progress, and of 102 and later. Once
 //! 100 has committed, P is delivered. Delivering a provider twice would do no harm, because rows are
-//! read whole and not applied as differences.
+//! read completely and not applied as differences.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -35,30 +35,30 @@ use super::{FEED_WAIT_MAX, recording, waiting};
 use crate::observe::spans::{milliseconds, span};
 use crate::world::{Changes, World};
 
-/// The entry of `change_log.providers` that says names of classes or traits have changed.
+/// The entry of `change_log.providers` for changed names of classes or traits.
 pub(super) const CATALOGUE: i64 = 0;
 
-/// How long reading everything again may take.
+/// Timeout for reading everything again.
 const RELOAD_MAX: Duration = Duration::from_mins(10);
-/// How long one refresh may take before its connection is given up. If connecting again does not
-/// help, the next may take twice as long, up to [`REFRESH_LONGEST`].
+/// Timeout for one refresh, after which its connection is given up. If connecting again does not help, the
+/// next may take twice as long, up to [`REFRESH_LONGEST`].
 const REFRESH_MAX: Duration = Duration::from_secs(2);
-/// How long any refresh may take.
+/// Maximum timeout for any refresh.
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
-/// An idle replica refreshes this often, so that the log is never cut off before it has read it.
+/// Interval of refreshes of an idle replica, so that the log is never pruned before the replica has read it.
 const IDLE: Duration = Duration::from_secs(1);
-/// A change of more providers than this is read again from scratch.
+/// Number of changed providers above which everything is read again.
 pub(super) const RELOAD_ABOVE: usize = 20_000;
-/// Up to so many changed providers are applied on the feed's own thread.
+/// Maximum number of changed providers that are applied on the feed's own thread.
 const APPLY_INLINE_MAX: usize = 100;
-/// Requests that may wait for a refresh at once.
+/// Maximum number of requests waiting for a refresh.
 const WAITING_MAX: usize = 65_536;
 
-/// A request that waits for a refresh. It is told the term in which the refresh was made.
+/// A request that waits for a refresh. It receives the term in which the refresh was made.
 type Waiter = oneshot::Sender<Result<Arc<Term>>>;
 
-/// Counts how often everything has been read. Caches of keys are emptied when it has moved, because the
-/// database may have been restored to an earlier state.
+/// Counts complete reads of the world. Caches of keys are emptied after each, because the database may have been
+/// restored to an earlier state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reloads(Arc<AtomicU64>);
 
@@ -68,7 +68,7 @@ impl Reloads {
     }
 }
 
-/// A replica's view of all providers, and the way to have it brought up to date.
+/// A replica's view of all providers, and the means to bring it up to date.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     known: Arc<ArcSwap<Known>>,
@@ -96,22 +96,22 @@ impl Feed {
         Ok(Self { known, waiters, primary, reloads })
     }
 
-    /// How often everything has been read.
+    /// Returns the counter of complete reads.
     pub(super) fn reloads(&self) -> Reloads {
         self.reloads.clone()
     }
 
-    /// The world as it is known, without a question to the database.
+    /// Returns the world as known, without a query to the database.
     pub(super) fn known(&self) -> Arc<World> {
         Arc::clone(&self.known.load().world)
     }
 
-    /// The same with the snapshot that it is of.
+    /// Returns the known world with its snapshot.
     pub(super) fn known_with_snapshot(&self) -> Arc<Known> {
         self.known.load_full()
     }
 
-    /// The world as of a moment after this call began.
+    /// Returns the world as of a moment after this call began.
     pub(super) async fn current(&self) -> Result<Arc<World>> {
         self.refreshed().instrument(span!("refresh", db.system.name = "postgresql")).await
     }
@@ -136,21 +136,21 @@ impl Feed {
     }
 }
 
-/// What the reader has seen: everything that is visible in this snapshot.
+/// The state that the reader has seen: everything visible in this snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     /// The snapshot as PostgreSQL writes it.
     pub(super) snapshot: String,
-    /// The identity of the database that it was taken of.
+    /// The identity of the database of the snapshot.
     pub(super) identity: String,
 }
 
-/// A world, and what it is of.
+/// A world with its snapshot.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     /// The world.
     pub(super) world: Arc<World>,
-    /// The snapshot that it is of; `None` before the first refresh.
+    /// Its snapshot; `None` before the first refresh.
     pub(super) seen: Option<Seen>,
 }
 
@@ -195,8 +195,8 @@ impl Reader {
                 self.conn = None;
                 self.primary.suspect();
                 if error.is_ours() {
-                    // A change that cannot be applied is not tried for ever: everything is read again,
-                    // also after a panic.
+                    // A change that cannot be applied is not tried for ever: everything is read again, also after a
+                    // panic.
                     self.seen = None;
                 }
             }
@@ -212,7 +212,7 @@ impl Reader {
     }
 
     /// Brings the world up to date. A connection that has died is replaced once: a refresh only
-    /// reads, so it may be begun again.
+    /// reads, so it may be repeated.
     async fn refresh(&mut self, known: &ArcSwap<Known>) -> Result<Arc<Term>> {
         match self.try_refresh(known).await {
             Err(Error::Again(why)) => {
@@ -252,7 +252,7 @@ impl Reader {
                 Delta::Changes { .. } | Delta::Lost => {}
             }
         }
-        // From here on it is a reload, with a reload's bound if it has to be begun again.
+        // From here on it is a reload, with a reload's time limit if it has to be repeated.
         self.seen = None;
         self.reloads.0.fetch_add(1, Ordering::Relaxed);
         recording::load();
@@ -280,7 +280,7 @@ async fn connect(primary: &Primary) -> Result<(PgConnection, Arc<Term>)> {
     Ok((conn, term))
 }
 
-/// A world with changes of so many providers.
+/// Returns the world with changes of `keys` providers applied.
 pub(super) async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<World> {
     if keys <= APPLY_INLINE_MAX {
         Ok(current.apply(changes))

@@ -1,4 +1,4 @@
-//! Who holds something on some providers, with all that they hold.
+//! The consumers with allocations on some providers, with all their allocations.
 
 use futures_util::FutureExt;
 use uuid::Uuid;
@@ -7,17 +7,16 @@ use super::{Result, Store};
 use crate::model::consumer::ConsumerRow;
 use crate::model::{ClassId, ProviderId};
 
-/// How many are read at most.
+/// Maximum numbers of rows to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldersMax {
     /// Consumers.
     pub consumers: u32,
-    /// Allocations on the providers that are looked at for them, those of plans included: a shared provider
-    /// can have millions.
+    /// Allocations examined on the providers, those of plans included: a shared provider can have millions.
     pub allocations: u32,
 }
 
-/// Consumers.
+/// Consumers with allocations on some providers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     /// Some of them, or all.
@@ -26,9 +25,9 @@ pub struct Holders {
     pub are_all: bool,
 }
 
-/// An allocation of a consumer. All but the number of allocations is missing if there is no consumer.
+/// An allocation of a consumer. If there is no consumer, all columns but the number of allocations are null.
 struct Row {
-    /// How many allocations on the providers were looked at.
+    /// Number of allocations on the providers that were examined.
     allocated: i64,
     uuid: Option<Uuid>,
     generation: Option<i64>,
@@ -41,16 +40,16 @@ struct Row {
 }
 
 impl Store {
-    /// The consumers that hold something on any of these providers, at most so many. Holds of plans and the
-    /// instances that have come for them are left out: the planner has rules for these.
+    /// Returns consumers with allocations on any of these providers. Holds of plans and the instances that have
+    /// replaced them are left out: the planner has rules for these.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn holders(&self, providers: &[ProviderId], most: HoldersMax) -> Result<Holders> {
         let providers: Vec<i64> = providers.iter().map(|id| id.0).collect();
         let consumers_limit = i64::from(most.consumers) + 1;
         let allocations_limit = i64::from(most.allocations) + 1;
-        // The number of allocations comes also if none of them counts, so there is always a row.
+        // The number of allocations comes even if no consumer does, so there is always a row.
         let rows = self
             .read(|conn| {
                 sqlx::query_as!(
@@ -94,7 +93,7 @@ impl Store {
     }
 }
 
-/// Puts together what was read, ascending by consumer.
+/// Collects the rows, ascending by consumer.
 fn collected(rows: Vec<Row>, most: HoldersMax) -> Holders {
     let mut holders = Holders { are_all: true, ..Holders::default() };
     for row in rows {
@@ -115,7 +114,7 @@ fn collected(rows: Vec<Row>, most: HoldersMax) -> Holders {
 }
 
 impl Row {
-    /// The consumer without what it holds, and one thing that it holds. `None` if there is no consumer.
+    /// Returns the consumer, without its allocations, and one of these. `None` if there is no consumer.
     fn consumer(self) -> Option<(ConsumerRow, (ProviderId, ClassId, i64))> {
         let consumer = ConsumerRow {
             uuid: self.uuid?,

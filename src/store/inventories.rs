@@ -11,13 +11,13 @@ use super::resource_classes;
 use crate::model::{ClassId, Generation, Inventory, ProviderId, Refusal};
 
 /// `PUT .../inventories`, and `DELETE .../inventories` with no generation and no inventories.
-/// Gives the new generation. Refusals: `ProviderNotFound`, `ProviderGeneration`, `ClassNotFound`,
+/// Returns the new generation. Refusals: `ProviderNotFound`, `ProviderGeneration`, `ClassNotFound`,
 /// `InventoryInUse`.
 #[derive(Clone, Debug)]
 pub struct ReplaceInventories {
-    /// Which provider.
+    /// The provider.
     pub provider: Uuid,
-    /// The generation the client saw, if it said.
+    /// The generation that the client saw, if given.
     pub seen: Option<Generation>,
     /// All its inventories from now on, by class name.
     pub inventories: Vec<(String, Inventory)>,
@@ -33,7 +33,7 @@ pub struct WriteInventory {
     pub class: String,
     /// Its terms.
     pub inventory: Inventory,
-    /// The generation that the client saw, if it said.
+    /// The generation that the client saw, if given.
     pub seen: Option<Generation>,
     /// Whether the inventory must not exist yet; otherwise it must exist.
     pub is_new: bool,
@@ -43,9 +43,9 @@ pub struct WriteInventory {
 /// `InventoryInUse`, `InventoryNotFoundForDelete`.
 #[derive(Clone, Debug)]
 pub struct DeleteInventory {
-    /// Which provider.
+    /// The provider.
     pub provider: Uuid,
-    /// Class name.
+    /// The name of the class.
     pub class: String,
 }
 
@@ -136,7 +136,7 @@ impl Change for DeleteInventory {
     }
 }
 
-/// The keys of the classes named.
+/// Returns the keys of the named classes.
 async fn resolve(
     tx: &mut Tx<'_>,
     inventories: &[(String, Inventory)],
@@ -164,7 +164,7 @@ async fn exists(tx: &mut Tx<'_>, provider: ProviderId, class: ClassId) -> Result
     Ok(exists)
 }
 
-/// Adds or changes inventories; what is used stays as it is.
+/// Adds or changes inventories; their use stays the same.
 pub(super) async fn write(
     tx: &mut Tx<'_>,
     provider: ProviderId,
@@ -199,7 +199,7 @@ pub(super) async fn write(
     .execute(&mut *tx.conn)
     .await
     .map_err(|error| {
-        // A class was deleted since its name was looked up: look again.
+        // A class was deleted after its name was looked up, so it is looked up again.
         if violated(&error) == Some("inventories_class") {
             return Error::Again("a resource class was deleted meanwhile".to_owned());
         }
@@ -217,7 +217,7 @@ async fn refuse_in_use(tx: &mut Tx<'_>, provider: ProviderLock, stays: &[ClassId
     Err(Refusal::InventoryInUse { provider: provider.uuid, used }.into())
 }
 
-/// The classes that a provider has in use, other than some, with the amounts.
+/// Returns the classes that a provider has in use, except for some, with the amounts.
 pub(super) async fn in_use(
     conn: &mut PgConnection,
     provider: ProviderId,
@@ -235,7 +235,7 @@ pub(super) async fn in_use(
     Ok(used.into_iter().map(|row| (row.name, row.used)).collect())
 }
 
-/// Removes the inventories of every other class. None of them is in use, and the provider is locked.
+/// Removes the inventories of all other classes. None of them is in use, and the provider is locked.
 pub(super) async fn remove_others(
     tx: &mut Tx<'_>,
     provider: ProviderId,

@@ -3,8 +3,8 @@
 //! Every transaction takes its locks in this order and never goes back, so no two of them can wait
 //! for each other. Example: one batch of claims moves consumer A from provider P to Q, another moves
 //! consumer B from Q to P. Both lock their consumers first and then P and Q in the order of their keys, so
-//! the second waits at P before it holds Q, and the first can finish. Had each locked the provider that it
-//! takes from first, each would hold what the other waits for.
+//! the second waits at P before it holds Q, and the first can finish. Had each locked first the provider
+//! from which it takes, each would hold the lock for which the other waits.
 //!
 //! The order:
 //!
@@ -14,23 +14,23 @@
 //! 4. the lock of names ([`lock_names`])
 //! 5. consumers: first those that are inserted, by UUID, then those that exist, by UUID; among them
 //!    the holds that arriving instances take over
-//! 6. providers, by key, in one statement: those that are named, those that the consumers draw upon,
-//!    and the roots of exclusive units that may become free
+//! 6. providers, by key, in one statement: those that are named, those that the consumers use, and the
+//!    roots of exclusive units that may become free
 //! 7. rows that are added to a locked provider (inventories, traits), and the shared key locks that
 //!    their foreign keys take on classes and traits
 //! 8. resource ids of placements ([`lock_resource_keys`]), by hash
 //! 9. consumer types, projects and users that are new, in one statement
 //! 10. placements, by id
-//! 11. what is deleted of a locked provider, and exclusive units, whose hosts are locked
-//! 12. the turn of a project at counting what it stores in the planner (`planner/caps.rs`)
+//! 11. rows deleted from a locked provider, and exclusive units, whose hosts are locked
+//! 12. the turn of a project at counting its rows in the planner (`planner/caps.rs`)
 //!
-//! Who takes what:
+//! The locks of each transaction:
 //!
 //! | transaction | takes |
 //! |---|---|
 //! | a batch of claims (`writer`) | 5, 6, 9, 10, 11 |
 //! | `Reshape` | 5, 6, 7, 9, 10, 11 |
-//! | `ReplaceInventories` and its like, `ReplaceTraits`, `ReplaceAggregates` | one row of 6, 7, 11 |
+//! | `ReplaceInventories` and similar, `ReplaceTraits`, `ReplaceAggregates` | one row of 6, 7, 11 |
 //! | `CreateProvider` | 3 shared if it has a parent; then only its own new row |
 //! | `UpdateProvider` | 3 if it moves, 4 if it renames, 6: the subtree |
 //! | `DeleteProvider` | one row of 6 for update, 11 |
@@ -45,7 +45,7 @@
 //! | `SetFlavors`, `UnsetFlavor` | flavors alone |
 //!
 //! A transaction that finds out later that it needs a lock of an earlier step is rolled back with
-//! `Error::Again` and begins anew. Reads, the change feed and the audit take no row locks.
+//! `Error::Again` and starts again. Reads, the change feed and the audit take no row locks.
 //!
 //! No transaction waits long for one lock: sessions have a short lock time-out ([`WAIT_MAX`] and
 //! [`WRITER_WAIT_MAX`]). After it the transaction is rolled back, its other locks are free again, and
@@ -57,23 +57,23 @@ use sqlx::PgConnection;
 
 use super::error::Result;
 
-/// How long a session of the pool waits for one lock.
+/// Lock timeout of a session of the pool.
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(500);
-/// How long the claim writer waits for one lock; all claims of the replica wait meanwhile.
+/// Lock timeout of the claim writer; all claims of the replica wait meanwhile.
 pub(super) const WRITER_WAIT_MAX: Duration = Duration::from_millis(200);
-/// How long a request waits in all for locks that others hold; then it is answered 503. Less than
+/// Maximum time that a request waits in all for locks of others; then it fails with 503. Less than
 /// [`WRITE_MAX`](super::WRITE_MAX), so that its last attempt has ended when its caller gives up, and
 /// nothing is written afterwards.
 pub(super) const HELD_MAX: Duration = Duration::from_secs(9);
 
-/// Providers move one at a time: two moves that each pass the check for loops could make one
-/// together, and a move must see every child there is.
+/// Serializes moves of providers: two moves that each pass the check for loops could make one together, and a
+/// move must see all children.
 pub(super) async fn lock_trees_exclusive(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.trees'))").execute(conn).await?;
     Ok(())
 }
 
-/// Keeps moves away while a child is created; children are created side by side.
+/// Keeps moves away while a child is created; children are created concurrently.
 pub(super) async fn lock_trees_shared(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock_shared(hashtext('berth.trees'))")
         .execute(conn)
@@ -81,15 +81,15 @@ pub(super) async fn lock_trees_shared(conn: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Providers and classes get other names one at a time: two that swap their names would wait for
-/// each other at the unique key.
+/// Serializes renames of providers and classes: two that swap their names would wait for each other at the
+/// unique key.
 pub(super) async fn lock_names(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.names'))").execute(conn).await?;
     Ok(())
 }
 
-/// Bookings that write the same resource ids take turns: at the unique key they would wait for each
-/// other in the order of their servers.
+/// Serializes bookings that write the same resource ids: at the unique key they would wait for each other in
+/// the order of their servers.
 pub(super) async fn lock_resource_keys(conn: &mut PgConnection, keys: &[&str]) -> Result<()> {
     if keys.is_empty() {
         return Ok(());

@@ -1,12 +1,12 @@
-//! PostgreSQL: the truth, and the only SQL of the program.
+//! PostgreSQL: the authoritative state, and the only SQL of the program.
 //!
 //! The database has the names of classes and traits, providers with their trees, inventories, traits and
 //! aggregates, and consumers with their allocations. Everything that a replica keeps in memory (the
 //! [`World`]) is derived from these rows.
 //!
 //! There are three ways in: [`Store::commit`] and the claim writer behind
-//! [`Store::replace_allocations`] change what is stored, [`Store::world`] gives the provider side
-//! from memory and [`reads`] the consumer side by SQL.
+//! [`Store::replace_allocations`] change the rows, [`Store::world`] returns the provider side
+//! from memory, and [`reads`] has the consumer side by SQL.
 
 pub mod aggregates;
 pub mod allocations;
@@ -68,14 +68,14 @@ use schema_watch::SchemaWatch;
 use write_limits::WriteLimits;
 use writer::ClaimWriter;
 
-/// How long a write waits for its outcome, even if the server does not answer.
+/// Maximum time that a write waits for its outcome, even if the server does not respond.
 const WRITE_MAX: Duration = Duration::from_secs(10);
-/// How long the change feed, which locks no row, waits for a locked table.
+/// Lock timeout of the change feed, which locks no row but may wait for a locked table.
 const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
-/// What servers call themselves.
+/// The application name of servers.
 const APPLICATION: &str = "berth";
-/// Settings of each session: how long a statement may run and a transaction may be idle, and how soon the
-/// server notices that a client is gone. No request waits longer than [`WRITE_MAX`].
+/// Settings of each session: timeouts for statements and idle transactions, and for noticing that a client is
+/// gone. No request waits longer than [`WRITE_MAX`].
 const SESSION: [(&str, &str); 8] = [
     ("statement_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "10s"),
@@ -84,7 +84,7 @@ const SESSION: [(&str, &str); 8] = [
     ("tcp_keepalives_count", "3"),
     ("tcp_user_timeout", "20s"),
     ("application_name", APPLICATION),
-    // Compiling a plan costs a hundred times what these statements take.
+    // Compiling a plan takes a hundred times as long as these statements.
     ("jit", "off"),
 ];
 
@@ -101,7 +101,7 @@ pub struct Store {
     _pruner: Pruner,
 }
 
-/// Begins counters with zero: an increase is seen only from a value that was there before.
+/// Starts counters at zero: rates of a counter need its first value.
 pub(crate) fn count_from_zero() {
     recording::count_from_zero();
 }
@@ -109,25 +109,25 @@ pub(crate) fn count_from_zero() {
 /// Options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// The hosts where the primary may be, and how to connect to each.
+    /// The hosts that may be the primary, each with its connection options.
     pub hosts: Vec<PgConnectOptions>,
     /// The size of the pool for single changes and consumer reads. The change feed, the claim writers
     /// and the probes of the hosts use connections of their own.
     pub connections: u32,
-    /// Whether claims in units that other groups have exclusively are allowed and only reported in the log.
+    /// Allows claims in units that other groups have exclusively, and reports them in the log.
     pub report_only: bool,
-    /// How long reads are answered after a heartbeat whose commit was acknowledged; `None`: always.
+    /// Time after an acknowledged heartbeat during which reads are served; `None`: always.
     pub lease: Option<Duration>,
-    /// How the change log and the history are pruned.
+    /// Settings for pruning the change log and the history.
     pub pruning: Pruning,
-    /// How the history of changes is kept; `None`: changes are not added to it.
+    /// Settings of the history of changes; `None`: it is off.
     pub history: Option<History>,
-    /// How the log of events is kept; `None`: changes are not added to it.
+    /// Settings of the log of events; `None`: it is off.
     pub events: Option<EventLog>,
 }
 
 impl StoreOptions {
-    /// A store on one server, with the default rules.
+    /// Returns options for one server, with the default rules.
     pub fn at(host: PgConnectOptions, connections: u32) -> Self {
         let (hosts, pruning) = (vec![host], Pruning::default());
         Self {
@@ -146,7 +146,7 @@ impl Store {
     /// Connects to a database whose schema is current, and loads the world.
     ///
     /// # Errors
-    /// None of the hosts is a primary that can be asked.
+    /// None of the hosts is an available primary.
     pub async fn open(options: StoreOptions) -> Result<Self> {
         let (pruning, connections) = (options.pruning, options.connections);
         let history = options.history;
@@ -161,37 +161,37 @@ impl Store {
         Ok(Self { primary, feed, writer, tail, write_limits, schema, _pruner: pruner })
     }
 
-    /// Whether claims in units that other groups have exclusively are allowed and only reported in the log.
+    /// Returns whether claims in units that other groups have exclusively are allowed and reported in the log.
     pub fn report_only(&self) -> bool {
         self.primary.options().report_only
     }
 
-    /// The world as of a moment after this call began. It has everything that any replica acknowledged
+    /// Returns the world as of a moment after this call began. It has everything that any replica acknowledged
     /// before.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn world(&self) -> Result<Arc<World>> {
         self.feed.current().await
     }
 
-    /// The world as this replica knows it, which may lack the last changes.
+    /// Returns the world as this replica knows it, which may lack the last changes.
     pub fn known_world(&self) -> Arc<World> {
         self.feed.known()
     }
 
-    /// Whether the primary is known to take no writes: its `default_transaction_read_only` is on.
+    /// Returns whether the primary is known to take no writes: its `default_transaction_read_only` is on.
     pub fn is_read_only(&self) -> bool {
         self.primary.is_read_only()
     }
 
-    /// What keeps this program from using the schema of the database, as it was some seconds ago: a newer program may
-    /// have migrated it meanwhile.
+    /// Returns the reason why this program cannot use the schema of the database, as of some seconds ago: a newer
+    /// program may have migrated it meanwhile.
     pub fn schema_hindrance(&self) -> Option<Cow<'static, str>> {
         self.schema.hindrance()
     }
 
-    /// Connections of the pool: in use, idle, and how many there may be. `None` while no primary can be
+    /// Returns the numbers of used and idle connections of the pool, and its size. `None` while no primary can be
     /// reached.
     pub fn pool_counts(&self) -> Option<(u32, u32, u32)> {
         let term = self.primary.term().ok()?;
@@ -217,12 +217,12 @@ impl Store {
     }
 }
 
-/// Options of a session that waits at most so long for a lock.
+/// Adds the lock timeout to options of a session.
 fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOptions {
     options.options([("lock_timeout", format!("{}ms", lock.as_millis()))])
 }
 
-/// Options with the bounds of every session.
+/// Adds the limits of every session to its options.
 fn session(options: PgConnectOptions) -> PgConnectOptions {
     options.options(SESSION).statement_cache_capacity(200)
 }

@@ -1,4 +1,4 @@
-//! Projects, users and consumer types: from names to keys. Rows are never deleted or renamed, so a
+//! Maps projects, users and consumer types from names to keys. Rows are never deleted or renamed, so a
 //! committed key may be cached.
 //!
 //! A name gets a row with the first claim that succeeds. Until its claim has been judged, a new name has a
@@ -12,7 +12,7 @@ use super::allocations::ConsumerClaim;
 use super::error::{Error, Result};
 use crate::model::claim::{Claim, LockedState, Owner};
 
-/// Cached names of each kind at most; beyond that, the cache of the kind is emptied.
+/// Maximum number of cached names of each kind; beyond it, the cache of the kind is emptied.
 const REMEMBERED_MAX: usize = 100_000;
 
 /// The kind of a name.
@@ -24,7 +24,7 @@ enum OwnerKind {
 }
 
 impl OwnerKind {
-    /// The kind with a number in the statements below.
+    /// Returns the kind with a number in the statements below.
     fn numbered(number: i32) -> Result<Self> {
         match number {
             1 => Ok(Self::Project),
@@ -35,7 +35,7 @@ impl OwnerKind {
     }
 }
 
-/// The names in claims, by kind.
+/// Returns the names in claims, by kind.
 fn names(claim: &ConsumerClaim) -> impl Iterator<Item = (OwnerKind, &str)> {
     let consumer_type = claim.consumer_type.as_deref().map(|name| (OwnerKind::ConsumerType, name));
     [(OwnerKind::Project, claim.project.as_str()), (OwnerKind::User, claim.user.as_str())]
@@ -43,7 +43,7 @@ fn names(claim: &ConsumerClaim) -> impl Iterator<Item = (OwnerKind, &str)> {
         .chain(consumer_type)
 }
 
-/// Keys that have been committed, by kind and name.
+/// Committed keys, by kind and name.
 #[derive(Debug, Default)]
 pub(super) struct Owners(BTreeMap<OwnerKind, HashMap<String, i64>>);
 
@@ -94,7 +94,7 @@ impl Owners {
         self.0.entry(kind).or_default().insert(name, key);
     }
 
-    /// The claims with keys instead of names; new names get provisional keys.
+    /// Returns the claims with keys instead of names; new names get provisional keys.
     pub(super) fn resolve(
         &self,
         claims: &[ConsumerClaim],
@@ -130,7 +130,7 @@ impl Owners {
     }
 }
 
-/// Names by their keys, also by provisional ones.
+/// Names by their keys, including provisional ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnerNames(HashMap<(OwnerKind, i64), String>);
 
@@ -151,7 +151,7 @@ impl OwnerNames {
         self.0.entry((kind, key)).or_insert_with(|| name.to_owned());
     }
 
-    /// Reads the names of these owners that are not known.
+    /// Reads the unknown names of these owners.
     pub(super) async fn complete(
         &mut self,
         conn: &mut PgConnection,
@@ -187,7 +187,7 @@ impl OwnerNames {
         Ok(())
     }
 
-    /// The names of project, user and type, if they are known.
+    /// Returns the names of project, user and type, if known.
     pub(super) fn of(&self, owner: Owner) -> Option<(String, String, Option<String>)> {
         let name = |kind, key| self.0.get(&(kind, key)).cloned();
         let consumer_type = match owner.consumer_type {
@@ -199,7 +199,7 @@ impl OwnerNames {
     }
 }
 
-/// Names that have just got rows, with their keys; to be cached once they are committed.
+/// Names of newly inserted rows, with their keys; cached after the commit.
 #[derive(Debug, Default)]
 pub(super) struct AddedOwners(Vec<(OwnerKind, String, i64)>);
 
@@ -216,14 +216,14 @@ impl NewOwners {
         Ok(*self.keys.entry((kind, name.to_owned())).or_insert(next))
     }
 
-    /// The names of projects by their provisional keys.
+    /// Returns the names of projects by their provisional keys.
     pub(super) fn projects(&self) -> HashMap<i64, String> {
         let projects = self.keys.iter().filter(|((kind, _), _)| *kind == OwnerKind::Project);
         projects.map(|((_, name), key)| (*key, name.clone())).collect()
     }
 
-    /// Inserts rows for the new owners of consumers, now that all claims have been judged, and puts their
-    /// keys into the state.
+    /// Inserts rows for the new owners of consumers, after all claims have been judged, and puts their keys into
+    /// the state.
     ///
     /// # Errors
     /// [`Error::Again`] if another transaction has just added one of them.
@@ -263,7 +263,7 @@ impl NewOwners {
     }
 }
 
-/// The owners of the consumers that exist now.
+/// Returns the owners of the consumers that exist now.
 fn owners(state: &mut LockedState) -> impl Iterator<Item = &mut Owner> {
     let consumers = state.consumers.values_mut();
     consumers.filter_map(|consumer| consumer.now.as_mut()).map(|now| &mut now.owner)
@@ -273,7 +273,7 @@ fn keys(owner: &mut Owner) -> impl IntoIterator<Item = &mut i64> {
     [&mut owner.project, &mut owner.user].into_iter().chain(owner.consumer_type.as_mut())
 }
 
-/// Adds rows, in the same order in every transaction. Names that exist use up no keys.
+/// Adds rows, in the same order in every transaction. Existing names use up no keys.
 async fn insert(conn: &mut PgConnection, wanted: &[&(OwnerKind, String)]) -> Result<AddedOwners> {
     let of = |wanted_kind: OwnerKind| -> Vec<&str> {
         let of_kind = wanted.iter().filter(|(kind, _)| *kind == wanted_kind);

@@ -8,7 +8,7 @@ use super::error::{Error, Result, refuse_on};
 use super::{inventories, locks};
 use crate::model::{Generation, ProviderId, Refusal};
 
-/// The maximum number of children that a refusal names.
+/// Maximum number of children that a refusal names.
 const CHILDREN_MAX: i64 = 10;
 
 /// A row of `providers`, with the UUIDs of its parent and root.
@@ -20,7 +20,7 @@ pub struct ProviderRecord {
     pub name: String,
     /// Counter of visible changes.
     pub generation: Generation,
-    /// The provider it hangs below.
+    /// The parent.
     pub parent: Option<Uuid>,
     /// The top of its tree.
     pub root: Uuid,
@@ -36,7 +36,7 @@ pub struct CreateProvider {
     pub uuid: Uuid,
     /// Its name.
     pub name: String,
-    /// The provider it hangs below.
+    /// The parent.
     pub parent: Option<Uuid>,
 }
 
@@ -44,11 +44,11 @@ pub struct CreateProvider {
 /// `ReparentingNotAllowed`, `UnparentingNotAllowed`, `TreeLoop`, `ProviderNameTaken`.
 #[derive(Clone, Debug)]
 pub struct UpdateProvider {
-    /// Which provider.
+    /// The provider.
     pub uuid: Uuid,
     /// Its new name.
     pub name: String,
-    /// Its new place: `None` leaves it where it is, `Some(None)` makes it a root.
+    /// Its new parent: `None` keeps the present one, `Some(None)` makes it a root.
     pub parent: Option<Option<Uuid>>,
     /// Whether a provider that has a parent may get another or none (microversion 1.37).
     pub may_reparent: bool,
@@ -58,7 +58,7 @@ pub struct UpdateProvider {
 /// `ProviderInUse`.
 #[derive(Clone, Debug)]
 pub struct DeleteProvider {
-    /// Which provider.
+    /// The provider.
     pub uuid: Uuid,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct ProviderLock {
 }
 
 impl ProviderLock {
-    /// A provider that was locked for claims, with the generation that it had.
+    /// Returns the lock of a provider that was locked for claims, with its generation at that time.
     pub(super) fn of(id: ProviderId, uuid: Uuid, generation: Generation) -> Self {
         Self { id, uuid, generation, parent: None }
     }
@@ -96,7 +96,7 @@ pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<Provider
     })
 }
 
-/// As [`lock`], for a client that says which generation it saw.
+/// Locks a provider, and compares the generation that the client saw, if given.
 pub(super) async fn lock_at(
     conn: &mut PgConnection,
     uuid: Uuid,
@@ -112,7 +112,7 @@ pub(super) async fn lock_at(
     }
 }
 
-/// Moves the generation of a locked provider by one, and returns it.
+/// Advances the generation of a locked provider, and returns it.
 pub(super) async fn advance(tx: &mut Tx<'_>, provider: ProviderLock) -> Result<Generation> {
     tx.touch(provider.id);
     let generation = sqlx::query_scalar!(
@@ -157,7 +157,7 @@ impl Change for CreateProvider {
             }
             None => None,
         };
-        // A name or UUID that is taken uses up no key, unless two ask for it at the same time.
+        // A taken name or UUID uses up no key, unless two transactions insert it at the same time.
         let id = sqlx::query_scalar!(
             "with next as materialized (
                  select nextval(pg_get_serial_sequence('providers', 'id')) as id
@@ -183,7 +183,7 @@ impl Change for CreateProvider {
 }
 
 impl CreateProvider {
-    /// Which of the UUID and the name is taken: the UUID, if both are.
+    /// Returns the refusal for a taken UUID or name: for the UUID, if both are taken.
     async fn taken(&self, conn: &mut PgConnection) -> Result<Error> {
         let taken = sqlx::query!(
             r#"select exists (select from providers where uuid = $1) as "uuid!",
@@ -215,8 +215,8 @@ impl CreateProvider {
     }
 }
 
-/// The keys of a parent and of its root. The lock of trees prevents that it is moved, and the foreign key that
-/// it is deleted; a lock of its row would conflict with every claim on it.
+/// Returns the keys of a parent and of its root. The lock of trees prevents its moving, and the foreign key its
+/// deletion; a lock of its row would conflict with every claim on it.
 async fn find_parent(conn: &mut PgConnection, uuid: Uuid) -> Result<(i64, i64)> {
     let row = sqlx::query!("select id, root_id from providers where uuid = $1", uuid)
         .fetch_optional(conn)
@@ -240,7 +240,7 @@ impl Change for UpdateProvider {
         if effect.renames {
             locks::lock_names(tx.conn).await?;
         }
-        // The name and the parent, as far as they change, are locked.
+        // Name and parent are locked as far as they change.
         let before = tx.provider(self.uuid).await?;
         if let Some(parent) = self.parent.filter(|_| effect.moves) {
             self.move_to(tx, parent).await?;
@@ -270,7 +270,7 @@ impl Change for UpdateProvider {
     }
 }
 
-/// What an update changes. Most updates only repeat name and parent, and need not wait for each other.
+/// The changes of an update. Most updates only repeat name and parent, and need not wait for each other.
 #[derive(Clone, Copy, Debug)]
 struct Effect {
     moves: bool,
@@ -291,8 +291,8 @@ impl UpdateProvider {
         Ok(Effect { moves, renames: row.name != self.name })
     }
 
-    /// Moves the provider with everything below it. The lock of trees is held: nothing is moved or
-    /// created below another meanwhile, so what is read stays true until it is locked.
+    /// Moves the provider with its descendants. The lock of trees is held, so nothing else is moved or created
+    /// below a parent, and the rows read stay valid until they are locked.
     async fn move_to(&self, tx: &mut Tx<'_>, parent: Option<Uuid>) -> Result<()> {
         let subtree = lock_subtree(tx.conn, self.uuid).await?;
         let provider = lock(tx.conn, self.uuid).await?;
@@ -337,7 +337,7 @@ impl UpdateProvider {
     }
 }
 
-/// The provider and everything below it, locked in the order of their keys.
+/// Locks the provider and its descendants in the order of their keys.
 async fn lock_subtree(conn: &mut PgConnection, provider: Uuid) -> Result<Vec<i64>> {
     let ids = sqlx::query_scalar!(
         r#"with recursive below as (
@@ -362,7 +362,7 @@ impl Change for DeleteProvider {
     }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        // For update: nothing may begin to refer to it.
+        // For update: no new row may refer to it.
         let id =
             sqlx::query_scalar!("select id from providers where uuid = $1 for update", self.uuid)
                 .fetch_optional(&mut *tx.conn)

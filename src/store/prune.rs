@@ -5,10 +5,10 @@
 //! pieces with pauses between them. A snapshot says exactly which transactions it has seen, so a transaction
 //! that is left open for long, anywhere in the cluster, delays the removal of its own row only.
 //!
-//! All replicas prune, one at a time. How far it has got stands in `change_log_pruning`, so the
-//! next replica continues from there, and index entries of removed rows are not read again while vacuum is
-//! delayed. A replica that finds the progress changed leaves the round to the one that changed it. No lock is
-//! held between two statements, so a replica that freezes or ends delays no other.
+//! All replicas prune, one at a time. The progress is stored in `change_log_pruning`, so the next replica
+//! continues from there, and index entries of removed rows are not read again while vacuum is delayed. A
+//! replica that finds the progress changed leaves the round to the other one. No lock is held between two
+//! statements, so a replica that freezes or ends delays no other.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,24 +25,24 @@ use super::primary::{Primary, Term};
 use super::{FEED_WAIT_MAX, condition, events, recording, statement_plans, waiting};
 use crate::observe::metrics;
 
-/// How long one statement may take, even if the server does not respond. It is longer than the server's own
-/// bound.
+/// Timeout for one statement, even if the server does not respond. It is longer than the server's own
+/// timeout.
 const STATEMENT_MAX: Duration = Duration::from_secs(15);
 
-/// These statements read the index in its order: a sort or a bitmap would read the rest of the log for each
-/// piece. No commit waits for the disk: if one is lost, the rows are removed again.
+/// Settings that make these statements read the index in its order: a sort or a bitmap would read the rest of the
+/// log for each piece. No commit waits for the disk: if one is lost, the rows are removed again.
 const SETTINGS: [(&str, &str); 3] =
     [("synchronous_commit", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off")];
 
-/// How the change log is pruned.
+/// Settings for pruning the change log.
 #[derive(Clone, Copy, Debug)]
 pub struct Pruning {
-    /// How old the snapshot is at the least at which the log is cut off, and how often that is done. A
-    /// replica that has not refreshed for longer may have to read everything again.
+    /// Minimum age of the snapshot up to which the log is pruned, and the interval of pruning. A replica that
+    /// has not refreshed for longer may have to read everything again.
     pub period: Duration,
-    /// How many rows one statement removes at the most.
+    /// Maximum number of rows that one statement removes.
     pub piece: u16,
-    /// The pause after each of them.
+    /// Pause after each of them.
     pub pause: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Default for Pruning {
     }
 }
 
-/// The task that prunes. It ends when the last clone is dropped.
+/// The pruning task. It ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct Pruner {
     _task: Arc<JoinSet<()>>,
@@ -67,7 +67,7 @@ impl Pruner {
     }
 }
 
-/// How far the removal has got; snapshots and transaction ids as PostgreSQL writes them.
+/// The progress of the removal, with snapshots and transaction ids in PostgreSQL's notation.
 #[derive(Debug)]
 struct Progress {
     /// The present snapshot.
@@ -75,7 +75,7 @@ struct Progress {
     removed: String,
     cut: String,
     reached: String,
-    /// Whether the round has not ended.
+    /// Whether a round is in progress.
     under_way: bool,
     /// Whether there are rows that only another cluster can have written.
     foreign: bool,
@@ -85,7 +85,7 @@ struct Work {
     primary: Primary,
     pruning: Pruning,
     conn: Option<(PgConnection, Arc<Term>)>,
-    /// A snapshot of the session at which the log is cut off when it is old enough.
+    /// A snapshot of the session, up to which the log is pruned when it is old enough.
     cut: Option<String>,
     retention: Retention,
 }
@@ -115,7 +115,7 @@ impl Work {
         let (mut conn, term) = self.connection().await?;
         let cut = self.cut.take();
         if self.primary.options().events.is_some() {
-            // The log of events is compared with what is about to go.
+            // The log of events is compared with the rows to be removed.
             term.during(bounded(events::reach_now(&mut conn))).await?;
         }
         let now = term.during(round(&mut conn, self.pruning, cut.as_deref())).await?;
@@ -156,7 +156,7 @@ impl Work {
         Ok(())
     }
 
-    /// The connection that is open, or a new one. It has to be given back if all is well.
+    /// Takes the open connection, or makes one. The caller gives it back if all is well.
     async fn connection(&mut self) -> Result<(PgConnection, Arc<Term>)> {
         if let Some(connected) = self.conn.take().filter(|(_, term)| !term.is_over()) {
             return Ok(connected);
@@ -199,7 +199,7 @@ async fn round(conn: &mut PgConnection, pruning: Pruning, cut: Option<&str>) -> 
     while progress.under_way {
         match bounded(remove_piece(conn, &progress, limit)).await? {
             Some((reached, under_way)) => progress = Progress { reached, under_way, ..progress },
-            // Another replica is at it.
+            // Another replica is pruning.
             None => break,
         }
         sleep(pruning.pause).await;
@@ -220,8 +220,8 @@ async fn read(conn: &mut PgConnection) -> Result<Progress> {
     Ok(progress.fetch_one(conn).await?)
 }
 
-/// Removes rows of transactions that this cluster has not begun, which a restore has brought. Returns how
-/// many.
+/// Removes rows of transactions that this cluster has not begun, which a restore has brought. Returns their
+/// number.
 async fn remove_foreign(conn: &mut PgConnection, limit: i64) -> Result<u64> {
     let removed = sqlx::query!(
         "with turn as materialized (
@@ -237,8 +237,8 @@ async fn remove_foreign(conn: &mut PgConnection, limit: i64) -> Result<u64> {
     Ok(removed.execute(conn).await?.rows_affected())
 }
 
-/// Moves the horizon to this snapshot, if the round before has ended and there is something to remove.
-/// It is committed separately, so that a reader that finds rows gone finds the horizon moved.
+/// Moves the horizon to this snapshot, if the previous round has ended and there is something to remove.
+/// It is committed separately, so that a reader that misses rows finds the horizon moved.
 async fn begin(conn: &mut PgConnection, cut: &str) -> Result<()> {
     sqlx::query!(
         "with turn as materialized (
@@ -264,8 +264,8 @@ async fn begin(conn: &mut PgConnection, cut: &str) -> Result<()> {
     Ok(())
 }
 
-/// Removes rows of transactions that were in progress in the snapshot of the round before and have ended
-/// since, which are below what has been reached. Returns how many.
+/// Removes rows below the progress of transactions that were in progress in the snapshot of the previous round
+/// and have ended since. Returns their number.
 async fn remove_late(conn: &mut PgConnection, progress: &Progress, limit: i64) -> Result<u64> {
     let removed = sqlx::query!(
         "with turn as materialized (
@@ -288,7 +288,7 @@ async fn remove_late(conn: &mut PgConnection, progress: &Progress, limit: i64) -
     Ok(removed.execute(conn).await?.rows_affected())
 }
 
-/// Removes the next rows of the round. Returns how far it has got and whether there are more; `None` if
+/// Removes the next rows of the round. Returns the progress and whether there are more rows; `None` if
 /// another replica has moved the progress.
 async fn remove_piece(
     conn: &mut PgConnection,

@@ -13,7 +13,7 @@ pub struct ConsumerAllocations {
     pub project: String,
     /// Owner.
     pub user: String,
-    /// Consumer type, `None` if it was never said.
+    /// Consumer type; `None` if no client has given one.
     pub consumer_type: Option<String>,
     /// The consumer's generation.
     pub generation: Generation,
@@ -45,14 +45,14 @@ pub struct HeldByConsumer {
     pub resources: Vec<(String, i64)>,
 }
 
-/// Which usages to sum up, for `GET /usages`.
+/// A filter of usages for `GET /usages`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageFilter {
     /// Owner.
     pub project: String,
-    /// Owner, if it matters.
+    /// The user, if given.
     pub user: Option<String>,
-    /// Only consumers of this type.
+    /// The consumer type.
     pub consumer_type: TypeFilter,
 }
 
@@ -63,7 +63,7 @@ pub enum TypeFilter {
     All,
     /// Every type, each on its own (microversion 1.38 without `consumer_type`).
     Each,
-    /// Consumers whose type was never said.
+    /// Consumers without a type.
     Unknown,
     /// This type.
     Named(String),
@@ -72,19 +72,19 @@ pub enum TypeFilter {
 /// Usage of the consumers of one type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageOfType {
-    /// The type; `None` if it was never said, or for all types together.
+    /// The type; `None` for consumers without one, or for all types together.
     pub consumer_type: Option<String>,
-    /// Distinct consumers.
+    /// Number of distinct consumers.
     pub consumers: i64,
     /// Sums by class name, in class order.
     pub resources: Vec<(String, i64)>,
 }
 
 impl Store {
-    /// The allocations of a consumer; `None` if it has none.
+    /// Returns the allocations of a consumer; `None` if it has none.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn consumer_allocations(
         &self,
         consumer: Uuid,
@@ -135,10 +135,10 @@ impl Store {
         Ok(Some(held))
     }
 
-    /// The allocations on a provider by consumer, and the time of the last change if there are any.
+    /// Returns the allocations on a provider by consumer, and the time of the last change if there are any.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn provider_allocations(
         &self,
         provider: ProviderId,
@@ -175,10 +175,10 @@ impl Store {
         Ok((held, updated_at))
     }
 
-    /// Usage of a project's consumers. Types without usage are left out.
+    /// Returns the usage of a project's consumers. Types without usage are left out.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn usages(&self, filter: UsageFilter) -> Result<Vec<UsageOfType>> {
         let (apart, unknown, named) = match filter.consumer_type {
             TypeFilter::All => (false, false, None),

@@ -1,4 +1,4 @@
-//! What the store records for `/metrics`.
+//! Records the store's metrics.
 
 use std::any::type_name;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,11 +9,11 @@ use super::condition::ChangeLog;
 use super::error::{Error, Result};
 use crate::observe::metrics::variant;
 
-/// The counter of transactions that were tried again, and why.
+/// The counter of retried transactions, by change and reason.
 const RETRIED: &str = "berth_transactions_retried_total";
 const CONFLICT: &str = "conflict";
 const LOCK: &str = "lock";
-/// What claims are called there.
+/// The name of claims in these metrics.
 const CLAIMS: &str = "Claims";
 /// The names of all other changes.
 const CHANGES: [&str; 25] = [
@@ -44,8 +44,7 @@ const CHANGES: [&str; 25] = [
     "WriteInventory",
 ];
 
-/// Begins the counters of retries and of claims with zero: an increase is seen only from a value that was
-/// there before.
+/// Starts the counters of retries and of claims at zero: rates of a counter need its first value.
 pub(super) fn count_from_zero() {
     counter!(RETRIED, "change" => CLAIMS, "reason" => CONFLICT).increment(0);
     for change in CHANGES {
@@ -61,7 +60,7 @@ pub(super) fn count_from_zero() {
 /// The outcomes of claims and changes.
 const OUTCOMES: [&str; 4] = ["written", "refused", "unavailable", "failed"];
 
-/// The outcome of a claim or a change, as a label.
+/// Returns the outcome of a claim or a change, as a label.
 fn outcome<T>(result: &Result<T>) -> &'static str {
     match result {
         Ok(_) => "written",
@@ -71,14 +70,14 @@ fn outcome<T>(result: &Result<T>) -> &'static str {
     }
 }
 
-/// The name of a change: that of its type.
+/// Returns the name of a change: that of its type.
 pub(super) fn change_name<C>() -> &'static str {
     let name = type_name::<C>();
     let name = name.split_once('<').map_or(name, |(name, _)| name);
     name.rsplit_once("::").map_or(name, |(_, name)| name)
 }
 
-/// The allocations of consumers were replaced or deleted, or not.
+/// Counts an attempt to replace or delete the allocations of consumers.
 pub(super) fn claim(result: &Result<()>) {
     counter!("berth_claims_total", "outcome" => outcome(result)).increment(1);
     if let Err(Error::Refused(why)) = result {
@@ -86,36 +85,36 @@ pub(super) fn claim(result: &Result<()>) {
     }
 }
 
-/// A batch of claims was written, or not.
+/// Records the size and duration of a batch of claims.
 #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
 pub(super) fn batch(claims: usize, took: Duration) {
     histogram!("berth_claim_batch_size").record(claims as f64);
     histogram!("berth_claim_batch_duration_seconds").record(took);
 }
 
-/// Another change was made, or not.
+/// Records the outcome and duration of another change.
 pub(super) fn change<T>(name: &'static str, result: &Result<T>, took: Duration) {
     let outcome = outcome(result);
     counter!("berth_changes_total", "change" => name, "outcome" => outcome).increment(1);
     histogram!("berth_change_duration_seconds", "change" => name).record(took);
 }
 
-/// A transaction is tried again, because it met others.
+/// Counts a retry after a conflict with other transactions.
 pub(super) fn conflict(change: &'static str) {
     counter!(RETRIED, "change" => change, "reason" => CONFLICT).increment(1);
 }
 
-/// A transaction is tried again, because it met a lock.
+/// Counts a retry after a lock time-out.
 pub(super) fn locked(change: &'static str) {
     counter!(RETRIED, "change" => change, "reason" => LOCK).increment(1);
 }
 
-/// A batch of claims is tried again, because it met others.
+/// Counts a retry of a batch of claims after a conflict.
 pub(super) fn claims_conflict() {
     conflict(CLAIMS);
 }
 
-/// The world was brought up to date, or not.
+/// Records the outcome and duration of a refresh.
 pub(super) fn refresh(succeeded: bool, took: Duration) {
     if !succeeded {
         counter!("berth_refresh_failures_total").increment(1);
@@ -127,19 +126,19 @@ pub(super) fn refresh(succeeded: bool, took: Duration) {
     }
 }
 
-/// All providers are read from the database.
+/// Counts a complete read of all providers.
 pub(super) fn load() {
     counter!("berth_world_loads_total").increment(1);
 }
 
-/// The change log was measured.
+/// Records the size of the change log.
 #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
 pub(super) fn change_log(size: ChangeLog) {
     gauge!("berth_change_log_rows").set(size.rows as f64);
     gauge!("berth_change_log_bytes").set(size.bytes as f64);
 }
 
-/// A connection of the pool was waited for.
+/// Records the wait for a connection of the pool.
 pub(super) fn pool_wait(took: Duration) {
     histogram!("berth_database_pool_wait_seconds").record(took);
 }
@@ -151,7 +150,7 @@ mod tests {
 
     use super::{CHANGES, change_name};
 
-    /// The types of changes in a folder of the sources.
+    /// Collects the types of changes in a folder of the sources.
     fn changes_in(folder: &Path, found: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -169,7 +168,7 @@ mod tests {
     fn every_change_is_counted_from_zero() {
         let mut found = BTreeSet::new();
         changes_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store"), &mut found);
-        // Batches of claims are counted as such.
+        // Batches of claims have their own counters.
         assert!(found.remove("Batch"));
         assert_eq!(found, CHANGES.map(str::to_owned).into());
     }

@@ -11,11 +11,11 @@ use super::locks;
 use super::standard::CUSTOM_FROM;
 use crate::model::{ClassId, Refusal};
 
-/// The maximum number of providers that a refusal names.
+/// Maximum number of providers that a refusal names.
 const PROVIDERS_MAX: i64 = 10;
 
 /// `POST /resource_classes`, and `PUT /resource_classes/{name}` from 1.7. Returns whether the class was
-/// created just now.
+/// created.
 #[derive(Clone, Debug)]
 pub struct EnsureClass {
     /// Class name.
@@ -40,7 +40,7 @@ pub struct DeleteClass {
     pub name: String,
 }
 
-/// The key of a class.
+/// Returns the key of a class.
 pub(super) async fn id(conn: &mut PgConnection, name: &str) -> Result<ClassId> {
     let id = sqlx::query_scalar!("select id from resource_classes where name = $1", name)
         .fetch_optional(conn)
@@ -49,7 +49,7 @@ pub(super) async fn id(conn: &mut PgConnection, name: &str) -> Result<ClassId> {
     Ok(ClassId(id))
 }
 
-/// The keys of those names that exist.
+/// Returns the keys of those names that exist.
 pub(super) async fn ids(
     conn: &mut PgConnection,
     names: &[&str],
@@ -84,8 +84,8 @@ impl Change for EnsureClass {
     }
 }
 
-/// Locks a class that is about to be renamed or deleted. A transaction that does so at the same time waits,
-/// and then finds it under its new name or not at all.
+/// Locks a class that is about to be renamed or deleted. A concurrent transaction that does so waits, and then
+/// finds it under its new name or not at all.
 async fn lock(tx: &mut Tx<'_>, name: &str) -> Result<ClassId> {
     let id =
         sqlx::query_scalar!("select id from resource_classes where name = $1 for update", name)

@@ -1,5 +1,5 @@
-//! Looks now and then whether the schema still serves this program: a newer one may have migrated it, or somebody
-//! may have taken a table or a privilege away.
+//! Checks periodically whether the schema still serves this program: a newer one may have migrated it, or a table or
+//! a privilege may have been removed.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use super::primary::Primary;
 use super::schema::{self, Status};
 use super::{FEED_WAIT_MAX, waiting};
 
-/// How often the schema is looked at. A look reads catalogs only, and takes some milliseconds.
+/// Interval of checks. A check reads catalogs only, and takes some milliseconds.
 const EVERY: Duration = Duration::from_secs(5);
-/// How long a look may take, even if the server does not respond.
+/// Timeout for a check, even if the server does not respond.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
-/// What keeps this program from using the schema.
+/// The reason why this program cannot use the schema.
 type Hindrance = Cow<'static, str>;
 
-/// What was last seen. The task ends when the last clone is dropped.
+/// The result of the last check. The task ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaWatch {
     seen: watch::Receiver<Option<Hindrance>>,
@@ -36,7 +36,7 @@ impl SchemaWatch {
         Self { seen, _task: Arc::new(JoinSet::from_iter([run(primary, noted)])) }
     }
 
-    /// What keeps this program from using the schema, if anything does.
+    /// Returns the reason why this program cannot use the schema, if any.
     pub(super) fn hindrance(&self) -> Option<Hindrance> {
         self.seen.borrow().clone()
     }
@@ -47,7 +47,7 @@ async fn run(primary: Primary, noted: watch::Sender<Option<Hindrance>>) {
         sleep(EVERY).await;
         let status = match look(&primary).await {
             Ok(status) => status,
-            // A database that is away says nothing about its schema, and is reported as such.
+            // An unavailable database shows nothing about its schema, and is reported as such.
             Err(error) => {
                 tracing::debug!(%error, "the schema was not looked at");
                 continue;
@@ -77,7 +77,7 @@ async fn look(primary: &Primary) -> Result<Status> {
     status.unwrap_or_else(|_| Err(Error::Unavailable(format!("no answer within {LOOK_MAX:?}"))))
 }
 
-/// What a health check is told, which needs no token: not which role the server has.
+/// Returns the text for health checks, which need no token: it does not name the role of the server.
 fn hindrance(status: &Status) -> Option<Hindrance> {
     match status {
         Status::Forbidden { .. } => Some(Cow::Borrowed(

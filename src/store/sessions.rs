@@ -1,10 +1,10 @@
-//! Sessions that are open in the database.
+//! Open sessions in the database.
 
 use sqlx::PgConnection;
 
 use super::error::Result;
 
-/// How many other connections of Berth's servers to this database are open.
+/// Returns the number of other connections of Berth's servers to this database.
 ///
 /// # Errors
 /// The database is unavailable.

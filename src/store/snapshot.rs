@@ -1,9 +1,9 @@
 //! Reads of both sides as of one snapshot: the world, brought forward to the snapshot of a transaction, and
 //! the allocations that are visible in this transaction.
 //!
-//! The transaction is read-only and `repeatable read`, so all its statements see one snapshot. The change log
-//! says within it what the known world lacks, as it does for a refresh (`feed`), so the world that is handed out
-//! has exactly what the transaction sees.
+//! The transaction is read-only and `repeatable read`, so all its statements see one snapshot. The changes that the
+//! known world lacks are read from the change log within it, as for a refresh (`feed`), so the returned world
+//! is exactly the one that the transaction sees.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use super::{FEED_WAIT_MAX, Store, waiting};
 use crate::model::{ClassId, Generation, ProviderId};
 use crate::world::World;
 
-/// These statements look keys up, as those of the feed do.
+/// Settings for statements that look keys up, like those of the feed.
 const LOOK_UPS: &str = "set local enable_hashjoin = off; set local enable_mergejoin = off; \
                         set local enable_seqscan = off";
-/// Allocations are read by whatever way is the fastest.
+/// Settings for reading allocations by the fastest plan.
 const ANY_PLAN: &str = "set local enable_hashjoin = on; set local enable_mergejoin = on; \
                         set local enable_seqscan = on";
 
-/// Both sides at one moment. It has a connection of its own until it is dropped.
+/// Both sides at one moment. It has its own connection until it is dropped.
 #[derive(Debug)]
 pub struct Snapshot {
     world: Arc<World>,
@@ -39,7 +39,7 @@ pub struct Snapshot {
     _term: Arc<Term>,
 }
 
-/// What a consumer holds of one class on one provider.
+/// An allocation of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     /// The provider.
@@ -56,35 +56,35 @@ pub struct Allocation {
     pub project: String,
     /// Its user, as clients name it.
     pub user: String,
-    /// Its type; `None` if it was never said.
+    /// Its type; `None` if no client has given one.
     pub consumer_type: Option<String>,
 }
 
-/// What the consumers of projects hold.
+/// The usage of projects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectUsages {
-    /// The number of projects with consumers.
+    /// Number of projects with consumers.
     pub count: i64,
-    /// Those with most consumers, most first.
+    /// The projects with the most consumers, in descending order.
     pub projects: Vec<ProjectUsage>,
 }
 
-/// What the consumers of a project hold.
+/// The usage of a project.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProjectUsage {
     /// The project, as clients name it.
     pub project: String,
-    /// The number of its consumers.
+    /// Number of its consumers.
     pub consumers: i64,
-    /// The sums by class, which may be more than 64 bits hold.
+    /// Sums by class, which may exceed 64 bits.
     pub used: Vec<(ClassId, f64)>,
 }
 
 impl Store {
-    /// Both sides as of a moment after this call began. The server ends the transaction after `duration`.
+    /// Returns both sides as of a moment after this call began. The server ends the transaction after `duration`.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn snapshot(&self, duration: Duration) -> Result<Snapshot> {
         let late = || Error::Unavailable(format!("no snapshot within {READ_MAX:?}"));
         let taken = async {
@@ -99,7 +99,7 @@ impl Store {
         timeout(READ_MAX, taken).await.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
     }
 
-    /// `None` if the known world cannot be brought forward.
+    /// Tries to take a snapshot; `None` if the known world cannot be brought forward.
     async fn try_snapshot(&self, duration: Duration) -> Result<Option<Snapshot>> {
         let known = self.feed.known_with_snapshot();
         let (mut conn, term) = self.primary().connect(settings).await?;
@@ -135,7 +135,7 @@ fn settings(options: PgConnectOptions) -> PgConnectOptions {
     waiting(options, FEED_WAIT_MAX)
 }
 
-/// Begins a transaction that may last so long.
+/// Begins a transaction with a time limit.
 async fn begin(conn: &mut PgConnection, duration: Duration) -> Result<()> {
     let most = duration.as_millis();
     let begin = format!(
@@ -148,8 +148,8 @@ async fn begin(conn: &mut PgConnection, duration: Duration) -> Result<()> {
     Ok(())
 }
 
-/// The known world with what it lacks of the transaction's snapshot; `None` if that is too much, or not
-/// known.
+/// Returns the known world with the missing changes of the transaction's snapshot; `None` if these are too many,
+/// or unknown.
 async fn forward(conn: &mut PgConnection, known: &Known) -> Result<Option<Arc<World>>> {
     let Some(seen) = &known.seen else { return Ok(None) };
     match world_rows::delta_in_snapshot(conn, &seen.snapshot).await? {
@@ -167,20 +167,20 @@ async fn forward(conn: &mut PgConnection, known: &Known) -> Result<Option<Arc<Wo
 }
 
 impl Snapshot {
-    /// The number of the last event that it has, if the log of events is kept.
+    /// Returns the number of the last event in it, if the log of events is on.
     pub fn number(&self) -> Option<i64> {
         self.number
     }
 
-    /// The provider side.
+    /// Returns the provider side.
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
 
-    /// What the consumers of at most so many projects hold.
+    /// Returns the usage of at most `projects_max` projects.
     ///
     /// # Errors
-    /// The database cannot be asked, or not in the time of the transaction.
+    /// The database is unavailable, or the time of the transaction is over.
     pub async fn usages_of_projects(&mut self, projects_max: i64) -> Result<ProjectUsages> {
         let rows = sqlx::query!(
             r#"with owners as materialized (
@@ -221,7 +221,7 @@ impl Snapshot {
         Ok(usages)
     }
 
-    /// The allocations on providers, ascending by the key of the provider, then by consumer and class.
+    /// Returns the allocations on providers, ascending by the key of the provider, then by consumer and class.
     pub fn allocations<'c>(
         &'c mut self,
         providers: &'c [i64],

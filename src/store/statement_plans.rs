@@ -1,6 +1,6 @@
 //! Query plans of the change feed and the claim writer, which run the same few statements for as long as
-//! the process lives. PostgreSQL makes a generic plan of each, which looks keys up in indexes, and makes
-//! it again about once a second.
+//! the process lives. PostgreSQL makes a generic plan of each, which looks keys up in indexes, and it is
+//! made again about once a second.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::error::Result;
 
-/// Planning for each execution costs more than the statement itself, and for so few keys only index
-/// look-ups pay.
+/// Settings for generic plans with index look-ups: planning each execution costs more than the statement itself,
+/// and for few keys only index look-ups pay.
 const SETTINGS: [(&str, &str); 4] = [
     ("plan_cache_mode", "force_generic_plan"),
     ("enable_hashjoin", "off"),
@@ -19,10 +19,10 @@ const SETTINGS: [(&str, &str); 4] = [
     ("enable_seqscan", "off"),
 ];
 
-/// The greatest age of a plan. One that was made while a table was small may read the whole table.
+/// Maximum age of a plan. One that was made while a table was small may read the whole table.
 const AGE_MAX: Duration = Duration::from_secs(1);
 
-/// Sessions with these settings.
+/// Adds these settings to options of sessions.
 pub(super) fn settings(options: PgConnectOptions) -> PgConnectOptions {
     options.options(SETTINGS)
 }
@@ -34,12 +34,12 @@ pub(super) struct StatementPlans {
 }
 
 impl StatementPlans {
-    /// Of a session that begins.
+    /// Makes the state of a new session.
     pub(super) fn new() -> Self {
         Self { made: Instant::now() }
     }
 
-    /// Forgets the plans if they are old.
+    /// Discards old plans.
     pub(super) async fn renew(&mut self, conn: &mut PgConnection) -> Result<()> {
         if self.made.elapsed() > AGE_MAX {
             sqlx::raw_sql("discard plans").execute(conn).await?;

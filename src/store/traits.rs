@@ -12,7 +12,7 @@ use super::standard::CUSTOM_FROM;
 use crate::model::effort::steps;
 use crate::model::{Generation, Refusal};
 
-/// The maximum number of providers that a refusal names.
+/// Maximum number of providers that a refusal names.
 const CARRIERS_MAX: i64 = 10;
 
 /// `PUT .../traits` and, with no generation and no traits, `DELETE .../traits`. The generation
@@ -20,16 +20,16 @@ const CARRIERS_MAX: i64 = 10;
 /// `TraitsNotFound`.
 #[derive(Clone, Debug)]
 pub struct ReplaceTraits {
-    /// Which provider.
+    /// The provider.
     pub provider: Uuid,
-    /// The generation the client saw, if it said.
+    /// The generation that the client saw, if given.
     pub seen: Option<Generation>,
     /// All its traits from now on.
     pub traits: Vec<String>,
 }
 
-/// `PUT /traits/{name}`: whether it was created just now, and its last change in seconds since
-/// the Unix epoch.
+/// `PUT /traits/{name}`. Returns whether it was created, and its last change in seconds since the Unix
+/// epoch.
 #[derive(Clone, Debug)]
 pub struct EnsureTrait {
     /// Trait name.
@@ -98,7 +98,7 @@ impl ReplaceTraits {
         Err(Refusal::TraitsNotFound(unknown.join(", ")).into())
     }
 
-    /// The names that are none of those that exist, each once, in their order.
+    /// Returns the names that do not exist, each once, in their order.
     fn unknown<'n>(&'n self, existing: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
         let existing: HashSet<&str> = existing.inspect(|_| steps(1)).collect();
         let names = self.traits.iter().map(String::as_str);
@@ -149,7 +149,7 @@ impl Change for DeleteTrait {
     type Outcome = ();
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<()> {
-        // A transaction that deletes it at the same time waits, and then does not find it.
+        // A concurrent transaction that deletes it waits, and then does not find it.
         let id = sqlx::query_scalar!("select id from traits where name = $1 for update", self.name)
             .fetch_optional(&mut *tx.conn)
             .await?
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(wanted.unknown(["CUSTOM_C"].into_iter()), ["CUSTOM_A", "CUSTOM_B"]);
     }
 
-    /// Every other name of a body of a megabyte exists.
+    /// Half of the names in a body of a megabyte exist.
     #[test]
     fn looking_for_unknown_traits_takes_no_longer_than_their_names() {
         let names = |count: usize| {

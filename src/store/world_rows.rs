@@ -1,4 +1,4 @@
-//! Reads the rows that the world is made of: all of them, or those that changed since a snapshot.
+//! Reads the rows of which the world is made: all of them, or those that changed since a snapshot.
 
 use futures_util::TryStreamExt;
 use sqlx::{Connection, PgConnection};
@@ -12,10 +12,10 @@ use crate::world::{Catalogue, Changes, Name};
 
 const ONE_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 
-/// Everything, as of one snapshot.
+/// All rows, as of one snapshot.
 pub(super) struct All {
     pub(super) snapshot: String,
-    /// Of the database; see the view `database_identity`.
+    /// The identity of the database; see the view `database_identity`.
     pub(super) identity: String,
     pub(super) catalogue: Catalogue,
     pub(super) providers: Vec<ProviderRow>,
@@ -25,11 +25,11 @@ pub(super) struct All {
 pub(super) enum Delta {
     /// These keys changed; `changes` has their current rows.
     Changes {
-        /// The snapshot these rows are of.
+        /// The snapshot of these rows.
         snapshot: String,
         /// The identity of the database; `None` after a crash of the server.
         identity: Option<String>,
-        /// How many keys.
+        /// Number of keys.
         keys: usize,
         /// Their rows.
         changes: Changes,
@@ -157,8 +157,8 @@ async fn catalogue(conn: &mut PgConnection) -> Result<Catalogue> {
     })
 }
 
-/// Aggregates as clients spelled them, from the spellings that are stored; nothing if each is spelled in
-/// the usual way.
+/// Returns aggregates as clients spelled them, from the stored spellings; empty if each is spelled in the
+/// usual way.
 fn shown(aggregates: &[Uuid], stored: Vec<String>) -> Vec<String> {
     if stored.iter().all(String::is_empty) {
         return Vec::new();
@@ -169,7 +169,7 @@ fn shown(aggregates: &[Uuid], stored: Vec<String>) -> Vec<String> {
     aggregates.iter().zip(stored).map(spelled).collect()
 }
 
-/// Providers that are assembled from rows sorted by provider.
+/// Assembles providers from rows sorted by provider.
 #[derive(Default)]
 struct Assembly {
     rows: Vec<ProviderRow>,
@@ -181,8 +181,8 @@ impl Assembly {
         self.rows.push(row);
     }
 
-    /// The provider that a row of a table is of. Providers come in ascending order, from the start
-    /// again for each table.
+    /// Returns the provider of a table's row. Providers come in ascending order, from the start again for each
+    /// table.
     fn find(&mut self, table: &'static str, provider: i64) -> Result<&mut ProviderRow> {
         let id = ProviderId(provider);
         if self.rows.get(self.cursor).is_none_or(|row| row.id > id) {
@@ -210,7 +210,7 @@ pub(super) async fn delta(conn: &mut PgConnection, since: &str) -> Result<Delta>
     Ok(known)
 }
 
-/// The same within a transaction that has one snapshot.
+/// Reads what changed since a snapshot, within a transaction that has one snapshot.
 pub(super) async fn delta_in_snapshot(conn: &mut PgConnection, since: &str) -> Result<Delta> {
     let mut delta = changed_providers(conn, since).await?;
     if let Delta::Changes { changes, .. } = &mut delta.known
@@ -226,7 +226,7 @@ struct Read {
     names_changed: bool,
 }
 
-/// A changed key, once for each inventory the provider has; nulls where there is nothing.
+/// A changed key, repeated for each inventory of the provider; missing values are null.
 struct ChangedRow {
     snapshot: String,
     identity: Option<String>,
@@ -254,7 +254,7 @@ struct ChangedRow {
 }
 
 impl ChangedRow {
-    /// The inventory of this row; `None` if the provider has none or is gone.
+    /// Returns the inventory of this row; `None` if the provider has none or is gone.
     fn inventory(&self) -> Result<Option<InventoryRow>> {
         let Some(class) = self.class_id else { return Ok(None) };
         let read = || {
@@ -276,7 +276,7 @@ impl ChangedRow {
         read().map(Some).ok_or_else(|| Error::inconsistent("inventories", "*", key()))
     }
 
-    /// The provider of this row; `None` if it is gone.
+    /// Returns the provider of this row; `None` if it is gone.
     fn provider(self) -> Result<Option<ProviderRow>> {
         let Some(uuid) = self.uuid else { return Ok(None) };
         let read = || {
@@ -313,7 +313,7 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
     let names_changed = head.key == Some(CATALOGUE);
     let mut providers: Vec<(ProviderId, Option<ProviderRow>)> = Vec::with_capacity(keys);
     for row in rows {
-        // One row says that nothing has changed, or stands for the names of classes and traits.
+        // One row says that nothing has changed, or marks changed names of classes and traits.
         let Some(id) = row.key.filter(|key| *key != CATALOGUE).map(ProviderId) else { continue };
         let inventory = row.inventory()?;
         match providers.last_mut() {
@@ -331,12 +331,11 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
     Ok(Read { known: Delta::Changes { snapshot, identity, keys, changes }, names_changed })
 }
 
-/// A snapshot has not seen the transactions that were in progress in it and those that have begun since. Both
-/// are looked up in the index, so the cost depends on what is new, however old a transaction is that somebody
-/// has left open. Above the present snapshot there are only rows of another cluster, which a restore has
-/// brought.
+/// A snapshot has not seen the transactions that were in progress in it and those that have begun since. Both are
+/// looked up in the index, so the cost depends on the number of new rows, even if an old transaction has been left
+/// open. Above the present snapshot there are only rows of another cluster, which a restore has brought.
 ///
-/// The keys are made one array before anything is joined to them, which keeps the plan to index
+/// The keys are collected in one array before anything is joined to them, which keeps the plan to index
 /// look-ups.
 async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<ChangedRow>> {
     let rows = sqlx::query_as!(

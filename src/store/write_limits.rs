@@ -1,6 +1,6 @@
 //! Limits on writes at the connection pool. Changes of one row take turns, so that a row which another
-//! transaction has locked keeps one connection busy and not one for each request that wants it; and writes
-//! never take the last connections, which are for reads.
+//! transaction has locked keeps one connection busy instead of one for each request; and writes never take the
+//! last connections, which are for reads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,14 +18,14 @@ type Rows = HashMap<Uuid, Weak<tokio::sync::Mutex<()>>>;
 #[derive(Clone, Debug)]
 pub(super) struct WriteLimits {
     rows: Arc<Mutex<Rows>>,
-    /// Writes at once: three quarters of the pool; the rest is for reads.
+    /// Concurrent writes: three quarters of the pool; the rest is for reads.
     writes: Arc<Semaphore>,
     /// Of these, writes that have met a lock before: a quarter of the pool.
     retries: Arc<Semaphore>,
 }
 
 impl WriteLimits {
-    /// For a pool of this size.
+    /// Makes the limits for a pool of this size.
     pub(super) fn new(connections: u32) -> Self {
         let connections = usize::try_from(connections).unwrap_or(usize::MAX);
         let quarter = connections / 4;
@@ -38,7 +38,7 @@ impl WriteLimits {
         }
     }
 
-    /// Waits until no other change of this row is under way in this process.
+    /// Waits until no other change of this row is in progress in this process.
     ///
     /// # Errors
     /// The deadline passes.
@@ -52,7 +52,7 @@ impl WriteLimits {
                 mutex
             })
         };
-        // Made before the wait, so that the entry goes even if the deadline passes.
+        // Made before the wait, so that the entry is removed even if the deadline passes.
         let mut turn = RowTurn { rows: Arc::clone(&self.rows), row, guard: None };
         let guard = timeout_at(deadline, mutex.lock_owned()).await;
         turn.guard = Some(guard.map_err(|_| Error::Locked(format!("{row} is held by others")))?);
@@ -101,7 +101,7 @@ impl Drop for RowTurn {
     }
 }
 
-/// A panic elsewhere leaves the map whole: each change of it is one call.
+/// A panic elsewhere leaves the map consistent: each change of it is one call.
 fn lock(rows: &Mutex<Rows>) -> MutexGuard<'_, Rows> {
     rows.lock().unwrap_or_else(PoisonError::into_inner)
 }

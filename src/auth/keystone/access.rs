@@ -10,13 +10,13 @@ pub struct Rule {
     pub service: String,
     /// The method.
     pub method: String,
-    /// The path; `*` and `{name}` stand for one segment, `**` for any text.
+    /// The path; `*` and `{name}` match one segment, `**` any text.
     pub path: String,
 }
 
 impl Rule {
-    /// Whether the rule allows a request. In `path`, slashes within a segment are escaped, so that
-    /// each segment of the rule stands for one segment of the path.
+    /// Returns whether the rule allows a request. In `path`, slashes within a segment are escaped, so that
+    /// each segment of the rule matches one segment of the path.
     pub fn allows(&self, service: &str, method: &str, path: &str) -> bool {
         self.service == service && self.method == method && matches(&self.path, path)
     }

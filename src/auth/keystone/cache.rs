@@ -1,4 +1,4 @@
-//! A cache of Keystone's answers, by the hash of the token.
+//! A cache of Keystone's responses, by the hash of the token.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,27 +10,27 @@ use time::OffsetDateTime;
 
 use super::token::Token;
 
-/// The maximum number of cached valid tokens; beyond it, the least used are dropped.
+/// Maximum number of cached valid tokens; beyond it, the least used are dropped.
 const TOKENS_MAX: u64 = 20_000;
-/// The same for invalid tokens. Anyone can send any number of these, so they must not displace
+/// Maximum number of cached invalid tokens. Anyone can send any number of these, so they must not displace
 /// valid ones.
 const BAD_TOKENS_MAX: u64 = 20_000;
 
-/// An answer, and how long it may be cached.
+/// A response with its lifetime.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     /// The token; `None` if it is not valid.
     pub(super) token: Option<Arc<Token>>,
-    /// How long the answer may be used.
+    /// The time for which it may be used.
     pub(super) ttl: Duration,
 }
 
 /// SHA-256 of a token, and whether it was accepted although expired.
 pub(super) type Key = ([u8; 32], bool);
-// One type for all three caches, because each other one would compile the whole cache once more.
+// One type for all three caches, because each further one would compile the cache again.
 type Entries = moka::future::Cache<Key, Entry>;
 
-/// Answers, each for as long as it may be cached.
+/// Responses, each cached for its own time.
 #[derive(Debug)]
 pub(super) struct Cache {
     good: Entries,
@@ -42,7 +42,7 @@ pub(super) struct Cache {
 /// Expires each entry after its own time.
 struct Ttl;
 
-/// The counter of tokens, and where an answer comes from.
+/// The counter of tokens by the source of the response.
 const TOKENS: &str = "berth_keystone_tokens_total";
 const BAD: &str = "cache_of_invalid";
 const GOOD: &str = "cache";
@@ -65,7 +65,7 @@ impl Cache {
         Self { good: entries(TOKENS_MAX), bad: entries(BAD_TOKENS_MAX), seen: entries(TOKENS_MAX) }
     }
 
-    /// The cached answer about a token: the token, or `None` inside if it is not valid.
+    /// Returns the cached response about a token: the token, or `None` inside if it is invalid.
     pub(super) async fn get(&self, key: Key) -> Option<Option<Arc<Token>>> {
         let count = |source: &'static str| counter!(TOKENS, "source" => source).increment(1);
         if self.bad.contains_key(&key) {
@@ -77,12 +77,12 @@ impl Cache {
         known.map(|entry| entry.token)
     }
 
-    /// Whether a token was valid at its last validation, and has not expired since.
+    /// Returns whether a token was valid at its last validation, and has not expired since.
     pub(super) fn was_valid(&self, (hash, _): Key) -> bool {
         self.seen.contains_key(&(hash, false))
     }
 
-    /// Caches an answer, and returns it.
+    /// Caches a response, and returns it.
     pub(super) async fn put(&self, key: Key, entry: Entry) -> Option<Arc<Token>> {
         let (hash, allow_expired) = key;
         let seen = (hash, false);
@@ -102,12 +102,12 @@ impl Cache {
     }
 }
 
-/// The key of a token that is accepted although expired, or not.
+/// Returns the key of a token.
 pub(super) fn key(token: &str, allow_expired: bool) -> Key {
     (Sha256::digest(token.as_bytes()).into(), allow_expired)
 }
 
-/// Whether the key is that of a token that is accepted although expired.
+/// Returns whether the key is that of a token that is accepted although expired.
 pub(super) fn allows_expired((_, allow_expired): Key) -> bool {
     allow_expired
 }

@@ -1,4 +1,4 @@
-//! Whom a question to Keystone is asked for, so that client addresses share Keystone fairly.
+//! The client on whose behalf Keystone is queried, so that client addresses share Keystone fairly.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use crate::fairness::turns::Asker;
 /// The part of an IPv6 address that a network gives to one client: its first 64 bits.
 const CLIENT_BITS: u128 = !0 << 64;
 
-/// The client at an address; `None`: on a Unix socket.
+/// Returns the client at an address; `None`: on a Unix socket.
 pub(super) fn client(address: Option<IpAddr>) -> Asker {
     Asker::hashed(address.map(|address| match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & CLIENT_BITS).into(),
@@ -91,7 +91,7 @@ mod tests {
         drop(own);
         assert_eq!(wait("192.0.2.2".to_owned()).0, None);
         drop(others);
-        // Nobody waits any more: the place is free again.
+        // No request waits any more, so the place is free again.
         drop(place);
         assert!(now(&turns, "192.0.2.1").is_some());
     }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
-/// A text that must not appear in a log.
+/// Text that must not appear in a log.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub String);
 
@@ -21,7 +21,7 @@ impl From<&str> for Secret {
     }
 }
 
-/// How Berth authenticates to Keystone.
+/// Berth's credentials for Keystone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credentials {
     /// A user with a password.
@@ -53,7 +53,7 @@ pub enum Credentials {
     Token {
         /// The token.
         token: Secret,
-        /// The scope of the new token; that of the old one if there is none.
+        /// The scope of the new token; by default that of the old one.
         scope: Option<Scope>,
     },
 }
@@ -88,7 +88,7 @@ pub enum Scope {
 }
 
 impl Credentials {
-    /// The body of `POST /v3/auth/tokens`.
+    /// Returns the body of `POST /v3/auth/tokens`.
     pub(crate) fn request(&self) -> Value {
         match self {
             Self::Password { user, password, scope } => {

@@ -1,13 +1,12 @@
-//! The client of Keystone: to whom does a token belong?
+//! The client of Keystone, which validates tokens and returns their callers.
 //!
-//! The meaning of tokens is that of keystonemiddleware's `auth_token`. [`Keystone::validate`] looks
+//! Tokens have the meaning of keystonemiddleware's `auth_token`. [`Keystone::validate`] looks
 //! into the [`cache`], then queries Keystone through the [`session`], which holds Berth's own token
-//! and Keystone's URL. [`token`] parses the answer. Tokens are stored and compared as hashes, and
+//! and Keystone's URL. [`token`] parses the response. Tokens are stored and compared as hashes, and
 //! never logged.
 //!
-//! Each query is made by a task of its own ([`questions`]), which goes on when the requests that wait
-//! for it have given up. So an answer that takes longer than a request may wait is there when the
-//! client asks again.
+//! Each query runs in its own task ([`questions`]), which continues after the timeout of the requests
+//! that wait for it. So a response that takes longer than that is cached when the client tries again.
 
 mod access;
 mod cache;
@@ -45,45 +44,45 @@ use crate::fairness::turns::{Turns, Waiting};
 pub use crate::http_client::ClientTls;
 use crate::observe::spans::{milliseconds, span};
 
-/// The maximum number of concurrent queries for known callers: those whose token was valid at its
-/// last validation, and those for whom a service vouches. Further queries wait.
+/// Maximum number of concurrent queries for known callers: their token was valid at its last validation, or a
+/// service vouches for them. Further queries wait.
 const KNOWN_MAX: usize = 32;
-/// How many of these may wait.
+/// Maximum numbers of waiting queries for known callers.
 const KNOWN_WAITING: Waiting = Waiting { of_one: 4096, of_all: 8192 };
-/// The maximum number of concurrent queries about tokens that anyone could have made up. Further
+/// Maximum number of concurrent queries about tokens that anyone could have made up. Further
 /// queries wait.
 const UNKNOWN_MAX: usize = 32;
-/// How many of these may wait. One address cannot take all places.
+/// Maximum numbers of waiting queries about such tokens. One address cannot take all places.
 const UNKNOWN_WAITING: Waiting = Waiting { of_one: 256, of_all: 1024 };
-/// How long it is cached that a token is invalid.
+/// Time for which invalid tokens are cached.
 const BAD_TTL: Duration = Duration::from_secs(5);
 
-/// How many queries for known callers may go on after the time for an answer. One client has half of
-/// these at most.
+/// Maximum number of queries for known callers that continue after the timeout of requests. One client has at
+/// most half of these.
 const KNOWN_LATE: usize = 64;
 /// The same for tokens that anyone could have made up.
 const UNKNOWN_LATE: usize = 64;
-/// Nothing waits to be late: a query that finds no place among the late ones ends.
+/// Late queries never wait: one that finds no place is dropped.
 const NONE_WAITING: Waiting = Waiting { of_one: 0, of_all: 0 };
-/// How long after its beginning a query ends that has not been answered.
+/// Maximum duration of a query.
 const LATE_MAX: Duration = Duration::from_mins(2);
-/// How long the answer to a late question about a project is cached.
+/// Time for which late responses about projects are cached.
 const PROJECT_TTL: Duration = Duration::from_secs(30);
-/// How many of these are cached.
+/// Maximum number of these.
 const PROJECTS_MAX: u64 = 1000;
 
-/// A Keystone, with a cache of its answers.
+/// A Keystone, with a cache of its responses.
 #[derive(Debug)]
 pub struct Keystone {
     session: Session,
     cache: Cache,
-    /// Whether a project exists, as far as the answer came too late for the request.
+    /// Whether a project exists, from responses that came too late for their request.
     projects: moka::future::Cache<ProjectKey, bool>,
     known: Lanes,
     unknown: Lanes,
-    /// Questions about tokens.
+    /// Queries about tokens.
     about_tokens: Arc<Questions<Key, Answer<Arc<Token>>>>,
-    /// Questions about projects.
+    /// Queries about projects.
     about_projects: Arc<Questions<ProjectKey, Answer<()>>>,
     timeout: Duration,
     cache_time: Duration,
@@ -92,13 +91,13 @@ pub struct Keystone {
 /// SHA-256 of a project's id: ids can be long, and anyone can make one up.
 type ProjectKey = [u8; 32];
 
-/// What Keystone says: `None` if what was asked about is not valid, or does not exist.
+/// Keystone's response: `None` if the token is invalid, or the project does not exist.
 type Answer<T> = Result<Option<T>, Unavailable>;
 
-/// The places of queries.
+/// The limits of concurrent queries.
 #[derive(Debug)]
 struct Lanes {
-    /// Queries within the time for an answer.
+    /// Queries within the timeout of requests.
     prompt: Turns,
     /// Queries that take longer.
     late: Turns,
@@ -114,7 +113,7 @@ impl Lanes {
 }
 
 impl Keystone {
-    /// A client of Keystone. It does not connect until the first query.
+    /// Makes a client of Keystone. It does not connect until the first query.
     ///
     /// # Errors
     /// The URL, a certificate or a key is invalid.
@@ -134,14 +133,14 @@ impl Keystone {
         })
     }
 
-    /// Begins the counters of questions with zero: an increase is seen only from a value that was there before.
+    /// Starts the counters at zero: rates of a counter need its first value.
     pub(crate) fn count_from_zero() {
         session::count_from_zero();
         cache::count_from_zero();
     }
 
-    /// Whether Keystone's catalog, as Berth's own token has it, names an endpoint of Placement, by which clients find
-    /// Berth; `None` if the token has no catalog.
+    /// Returns whether the catalog of Berth's own token has an endpoint of Placement, by which clients find Berth;
+    /// `None` if the token has no catalog.
     ///
     /// # Errors
     /// Keystone issues no token.
@@ -149,18 +148,17 @@ impl Keystone {
         self.session.names_placement().await
     }
 
-    /// The URL at which clients get a token.
+    /// Returns the URL at which clients get a token.
     pub fn auth_url(&self) -> &str {
         self.session.auth_url()
     }
 
-    /// The content of a token; `None` if it is not valid, or no longer. With `allow_expired`,
-    /// because a service vouches for it, an expired token is valid, too. Concurrent calls for the
-    /// same token share an answer. `from` is the client's address, by which queries to Keystone are
-    /// shared fairly.
+    /// Returns the content of a token; `None` if it is invalid or expired. With `allow_expired`, because a
+    /// service vouches for it, an expired token is valid, too. Concurrent calls for the same token share a
+    /// query. `from` is the client's address, by which queries to Keystone are shared fairly.
     ///
     /// # Errors
-    /// Keystone does not answer in time, or too many requests wait for it already.
+    /// Keystone does not respond in time, or too many requests wait for it already.
     pub async fn validate(
         self: &Arc<Self>,
         token: &str,
@@ -176,10 +174,10 @@ impl Keystone {
         Ok(answer.filter(|token| allow_expired || token.expires > now))
     }
 
-    /// Whether a project with this id exists. The answer is cached only if it came too late.
+    /// Returns whether a project with this id exists. The response is cached only if it was late.
     ///
     /// # Errors
-    /// Keystone does not answer in time.
+    /// Keystone does not respond in time.
     pub async fn has_project(self: &Arc<Self>, id: &str) -> Result<bool, Unavailable> {
         let key: ProjectKey = Sha256::digest(id.as_bytes()).into();
         if let Some(exists) = self.projects.get(&key).await {
@@ -188,7 +186,7 @@ impl Keystone {
         Ok(self.in_time(self.ask_about_project(key, id)).await?.is_some())
     }
 
-    /// Waits for an answer as long as a request may. The question goes on after that.
+    /// Waits for a result until the timeout of requests. The query continues after that.
     async fn in_time<T>(
         &self,
         answer: impl Future<Output = Option<Answer<T>>>,
@@ -213,7 +211,7 @@ impl Keystone {
         let ask = |question: Arc<Question<_, _>>| {
             let (keystone, token) = (Arc::clone(self), token.to_owned());
             async move {
-                // Another question about it may have ended in the meantime.
+                // Another query about it may have ended in the meantime.
                 if let Some(known) = keystone.cache.get(key).await {
                     return Some(Ok(known));
                 }
@@ -250,9 +248,8 @@ impl Keystone {
         self.about_projects.answer(key, ask).await
     }
 
-    /// Queries Keystone in turn; `None` if nobody waits for the answer any more before the query has
-    /// begun. A query that takes longer than the time for an answer gives its place to another one,
-    /// and goes on among the late ones.
+    /// Runs a query when its turn comes; `None` if all requests for it give up before. After the timeout of
+    /// requests, the query gives its place to another one, and continues among the late ones.
     async fn ask_in_turn<K: Eq + Hash, T>(
         &self,
         lanes: &Lanes,
@@ -291,14 +288,14 @@ impl Keystone {
         Some(answer.unwrap_or_else(|_| Err(self.no_answer())))
     }
 
-    /// How long a query may take. An answer is used only for the cache time after its question, so
-    /// no query goes on for longer than that.
+    /// Returns the maximum duration of a query. Its result is cached for at most the cache time from its start, so
+    /// longer queries would be useless.
     fn late_max(&self) -> Duration {
         LATE_MAX.min(self.cache_time).max(self.timeout)
     }
 
-    /// An answer that took so long, and for how long it may be cached. Keystone may have looked when
-    /// it was asked.
+    /// Makes the cache entry of a response. Keystone may have checked the token when the query arrived, so the time
+    /// that it took counts.
     fn entry(&self, answer: Option<Token>, took: Duration) -> Entry {
         let Some(answer) = answer else {
             return Entry { token: None, ttl: BAD_TTL.min(self.cache_time) };

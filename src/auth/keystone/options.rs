@@ -1,11 +1,11 @@
-//! How Keystone is reached, and how its answers are interpreted.
+//! Options for connecting to Keystone and for interpreting its responses.
 
 use std::time::Duration;
 
 use super::credentials::Credentials;
 use crate::http_client::ClientTls;
 
-/// How Keystone is queried.
+/// Options of the connection to Keystone.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The URL at which Berth gets its own token, with or without `/v3`.
@@ -20,22 +20,22 @@ pub struct Options {
     pub region: Option<String>,
     /// TLS to Keystone.
     pub tls: ClientTls,
-    /// The time for an answer, including all requests that are necessary for it.
+    /// Timeout for the result of a query, including all requests that it takes.
     pub timeout: Duration,
-    /// How often a request without an answer is retried.
+    /// Number of retries of a request without a response.
     pub retries: u32,
-    /// How long a valid token is cached; 0 disables the cache.
+    /// Time for which valid tokens are cached; 0 disables the cache.
     pub cache_time: Duration,
 }
 
-/// How callers are identified by Keystone's answers.
+/// Options for identifying callers by Keystone's responses.
 #[derive(Clone, Debug)]
 pub struct AuthOptions {
-    /// The URL in a 401 at which clients get a token; by default the auth URL.
+    /// The URL in 401 responses at which clients get a token; by default the auth URL.
     pub www_authenticate_uri: Option<String>,
     /// Roles, one of which a service token must have.
     pub service_token_roles: Vec<String>,
-    /// Whether a request is refused if its service token has none of them.
+    /// Refuses requests whose service token has none of these roles.
     pub service_token_roles_required: bool,
     /// The type of this service in access rules.
     pub service_type: String,

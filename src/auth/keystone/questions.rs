@@ -1,5 +1,5 @@
-//! Questions that are being asked. Each is asked in a task of its own, which goes on when the
-//! requests that wait for the answer give up, and which all requests with the same question share.
+//! Queries in flight. Each runs in its own task, which continues when the requests that wait for the
+//! result give up, and which all requests with the same key share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,13 +12,12 @@ use tracing::Instrument as _;
 
 use crate::observe::request_context;
 
-/// The questions under way, by what they are about. How many there are is bounded by the turns that
-/// each of them takes.
+/// Queries in flight, by key. Their number is bounded by the turns that each of them takes.
 pub(super) struct Questions<K, A>(Mutex<HashMap<K, Arc<Sender<A>>>>);
 
 type Sender<A> = watch::Sender<Option<A>>;
 
-/// A question under way, as its task sees it. Other requests can join it until this is dropped.
+/// A query in flight, as its task sees it. Other requests can join it until this is dropped.
 pub(super) struct Question<K: Eq + Hash, A> {
     questions: Arc<Questions<K, A>>,
     key: K,
@@ -34,9 +33,8 @@ where
         Arc::new(Self(Mutex::default()))
     }
 
-    /// The answer to the question about `key`: that of the question under way, or else that of
-    /// `ask`, which a new task runs to its end even if this future is dropped. `None` if the task
-    /// ends without an answer.
+    /// Returns the result of the query with this key: of the one in flight, or else of `ask`, which a new task
+    /// runs to its end even if this future is dropped. `None` if the task ends without a result.
     pub(super) async fn answer<F>(
         self: &Arc<Self>,
         key: K,
@@ -69,7 +67,7 @@ where
         answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone())
     }
 
-    /// How many questions are under way.
+    /// Returns the number of queries in flight.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.under_way().len()
@@ -83,8 +81,7 @@ impl<K: Eq + Hash, A> Questions<K, A> {
 }
 
 impl<K: Eq + Hash, A> Question<K, A> {
-    /// Waits until no request waits for the answer any more. From then on, nobody can join the
-    /// question.
+    /// Waits until no request waits for the result any more. After that, no request can join the query.
     pub(super) async fn abandoned(&self) {
         loop {
             self.sender.closed().await;
@@ -97,7 +94,7 @@ impl<K: Eq + Hash, A> Question<K, A> {
         }
     }
 
-    /// Requests that come from now on ask again.
+    /// Makes later requests start a new query.
     fn end(&self) {
         self.remove_from(&mut self.questions.under_way());
     }

@@ -27,19 +27,19 @@ pub(crate) const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-
 const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-access-rules");
 /// The supported version of access rules.
 const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
-/// The maximum size of an answer of Keystone's, in bytes: enough for a large catalog.
+/// Maximum size of a response of Keystone, in bytes: enough for a large catalog.
 pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
-/// The type of this service in the catalog, and the interfaces that it may have there.
+/// The type and interfaces of this service in the catalog.
 const PLACEMENT: &str = "placement";
 const INTERFACES: [&str; 3] = ["internal", "public", "admin"];
-/// The counter of requests, and the results of them that are likely.
+/// The counter of requests, and its most frequent results.
 const REQUESTS: &str = "berth_keystone_requests_total";
 const RESULTS: [&str; 11] =
     ["200", "201", "401", "403", "404", "500", "502", "503", "timeout", "not_connected", "failed"];
-/// How long before its expiry Berth's own token is renewed, at most: a quarter of its life if that
+/// Maximum time before its expiry at which Berth's own token is renewed: a quarter of its lifetime if that
 /// is less.
 const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
-/// The pause before the first retry of a request without an answer; each further pause is twice as long.
+/// Pause before the first retry of a request without a response; it doubles with each retry.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// A Keystone, and Berth's own token for it.
@@ -51,7 +51,7 @@ pub(super) struct Session {
     own: Mutex<Standing>,
 }
 
-/// Berth's own token, and how the last attempt to get one failed.
+/// Berth's own token, and the failure of the last attempt to get one.
 #[derive(Debug, Default)]
 struct Standing {
     token: Option<Arc<OwnToken>>,
@@ -63,7 +63,7 @@ struct OwnToken {
     renew_at: OffsetDateTime,
     expires: OffsetDateTime,
     tokens_url: Url,
-    /// Whether its catalog names Placement; none without a catalog.
+    /// Whether its catalog names Placement; `None` without a catalog.
     names_placement: Option<bool>,
 }
 
@@ -93,7 +93,7 @@ impl Session {
         &self.options.auth_url
     }
 
-    /// Validates a token; `None` if it is not valid.
+    /// Validates a token; `None` if it is invalid.
     pub(super) async fn validate(
         &self,
         token: &str,
@@ -115,13 +115,13 @@ impl Session {
         }
     }
 
-    /// Whether the catalog has an endpoint of the type `placement`, in the region of the options if there is one; `None`
-    /// if the token came without a catalog.
+    /// Returns whether the catalog has an endpoint of the type `placement`, in the region of the options if there is
+    /// one; `None` if the token came without a catalog.
     pub(super) async fn names_placement(&self) -> Result<Option<bool>, Unavailable> {
         Ok(self.own_token(None).await?.names_placement)
     }
 
-    /// Whether a project with this id exists.
+    /// Returns whether a project with this id exists.
     pub(super) async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
         let answer = self.ask(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
         match answer.status {
@@ -138,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Queries with Berth's own token, and once more with a new one if Keystone refuses the first.
+    /// Sends a query with Berth's own token, and again with a new one if Keystone refuses the first.
     async fn ask(
         &self,
         question: impl Fn(&OwnToken) -> (Url, HeaderMap),
@@ -148,7 +148,7 @@ impl Session {
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
-        // Revoked, or Keystone has forgotten it.
+        // The token was revoked, or Keystone has lost it.
         tracing::info!("Keystone does not know our own token any more; getting a new one");
         let own = self.own_token(Some(&own)).await?;
         self.ask_with(&own, &question).await
@@ -164,7 +164,7 @@ impl Session {
         self.send(Method::GET, url, headers, None).await
     }
 
-    /// Berth's own token; a new one if there is none, if it expires soon, or if it was refused.
+    /// Returns Berth's own token, or gets a new one if it is missing, expires soon or was refused.
     async fn own_token(
         &self,
         refused: Option<&Arc<OwnToken>>,
@@ -227,8 +227,7 @@ impl Session {
         Ok(OwnToken { header, renew_at, expires: issued.expires, tokens_url, names_placement })
     }
 
-    /// The URL at which tokens are validated: the configured one, that of the catalog, or the auth
-    /// URL.
+    /// Returns the URL at which tokens are validated: the configured one, that of the catalog, or the auth URL.
     fn tokens_url(&self, issued: &Issued) -> Url {
         let Options { endpoint, interface, region, .. } = &self.options;
         let in_catalog = || issued.endpoint("identity", interface, region.as_deref());
@@ -246,8 +245,8 @@ impl Session {
         }
     }
 
-    /// Sends a request, with retries if there is no answer: Keystone may be restarting. Each attempt follows the
-    /// rule of [`HttpClient`]. A request for a token is repeated as well, although it is a POST: a second token
+    /// Sends a request, with retries if there is no response: Keystone may be restarting. Each attempt follows the
+    /// rules of [`HttpClient`]. A request for a token is repeated as well, although it is a POST: a second token
     /// does no harm.
     async fn send(
         &self,
@@ -267,7 +266,7 @@ impl Session {
                 http.response.status_code = Empty,
                 error.type = Empty
             );
-            // Each attempt is a span of its own, which Keystone is told.
+            // Each attempt has its own span, whose id Keystone receives.
             let mut headers = headers.clone();
             span.in_scope(|| trace_context::pass_on(&mut headers));
             let request = self.client.request(method.clone(), url.clone()).headers(headers);
@@ -288,7 +287,7 @@ impl Session {
     }
 }
 
-/// Records the outcome of a request, and how long it took.
+/// Records the outcome and duration of a request.
 async fn recorded(
     exchange: impl Future<Output = Result<Answer, ExchangeError>>,
     span: &Span,
@@ -314,7 +313,7 @@ async fn recorded(
     answer
 }
 
-/// The URL of tokens, from Keystone's URL with or without a version.
+/// Returns the URL of tokens, from Keystone's URL with or without a version.
 pub(crate) fn tokens_url(base: &str) -> Result<Url, String> {
     let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -332,7 +331,7 @@ pub(crate) fn tokens_url(base: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The URL of a project.
+/// Returns the URL of a project.
 fn project_url(tokens_url: &Url, id: &str) -> Url {
     let mut url = tokens_url.clone();
     if let Ok(mut path) = url.path_segments_mut() {
@@ -341,7 +340,7 @@ fn project_url(tokens_url: &Url, id: &str) -> Url {
     url
 }
 
-/// A token as a header value; `None` if it contains bytes that no header may contain.
+/// Makes a header value of a token; `None` if it contains bytes that no header may contain.
 pub(crate) fn secret(token: &str) -> Option<HeaderValue> {
     let mut header = HeaderValue::from_str(token).ok()?;
     header.set_sensitive(true);

@@ -1,5 +1,5 @@
-//! Strangers and known callers before a Keystone that does not answer about strangers, and a Keystone
-//! that is slower than requests wait.
+//! Tests with a Keystone that does not respond about unknown tokens, and with one that is slower than the
+//! timeout of requests.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use super::{
 const STRANGER: &str = "192.0.2.66";
 const CALLER: &str = "192.0.2.1";
 
-/// A Keystone that knows tokens that begin with `good`. Answers about others wait until they are
-/// let out.
+/// A Keystone that accepts tokens with the prefix `good`. Responses about others wait for a permit of
+/// `strangers`.
 #[derive(Clone)]
 struct Fake {
     asked: mpsc::UnboundedSender<String>,
@@ -51,12 +51,12 @@ struct Scene {
 }
 
 impl Scene {
-    /// With so long a time in which answers are kept.
+    /// Starts the server, and a client with this cache time.
     async fn new(cache_time: Duration) -> Self {
         Self::waiting(Duration::from_mins(10), cache_time).await
     }
 
-    /// The same with so long a time for an answer.
+    /// Starts the server, and a client with these times.
     async fn waiting(timeout: Duration, cache_time: Duration) -> Self {
         let strangers = Arc::new(Semaphore::new(0));
         let (told, asked) = mpsc::unbounded_channel();
@@ -89,7 +89,7 @@ impl Scene {
         answer.map(|token| token.is_some()).map_err(|why| why.to_string())
     }
 
-    /// Has strangers take all places, and all the room to wait that one address has.
+    /// Fills all places and the whole queue of one address with unknown tokens.
     async fn crowd(&mut self) {
         for number in 0..UNKNOWN_MAX + UNKNOWN_WAITING.of_one {
             let keystone = Arc::clone(&self.keystone);
@@ -107,10 +107,10 @@ impl Scene {
     }
 }
 
-/// They waited behind strangers for up to the time an answer may take, and then got 503.
+/// Such requests used to wait behind unknown tokens until their timeout, and then got 503.
 #[tokio::test]
 async fn tokens_that_were_valid_are_asked_about_while_strangers_wait() {
-    // Nothing is kept, so that each request asks.
+    // Nothing is cached, so that each request queries Keystone.
     let mut scene = Scene::new(Duration::ZERO).await;
     assert_eq!(scene.is_valid("good", CALLER).await, Ok(true));
     assert_eq!(scene.asked.recv().await.unwrap(), "good");
@@ -119,7 +119,7 @@ async fn tokens_that_were_valid_are_asked_about_while_strangers_wait() {
         assert_eq!(scene.is_valid("good", CALLER).await, Ok(true));
         assert_eq!(scene.asked.recv().await.unwrap(), "good");
     }
-    // Even if it comes from where they come from, as behind one proxy.
+    // The same holds for the address of the others, as behind one proxy.
     assert_eq!(scene.is_valid("good", STRANGER).await, Ok(true));
 }
 
@@ -141,7 +141,7 @@ async fn what_is_remembered_needs_no_place() {
 async fn a_new_token_from_another_address_is_next() {
     let mut scene = Scene::new(Duration::from_mins(5)).await;
     scene.crowd().await;
-    // From where so many wait already, no more do.
+    // The queue of this address is full.
     let why = scene.is_valid("good from there", STRANGER).await.unwrap_err();
     assert!(why.contains("too many requests wait"), "{why}");
     let newcomer = {
@@ -152,16 +152,16 @@ async fn a_new_token_from_another_address_is_next() {
     while scene.keystone.unknown.prompt.waiting() <= UNKNOWN_WAITING.of_one {
         tokio::task::yield_now().await;
     }
-    // Two places become free, of which one is for another stranger at the most.
+    // Two places become free, of which at most one goes to another request of the same stranger.
     scene.strangers.add_permits(2);
     assert!(newcomer.await.unwrap().unwrap().is_some());
 }
 
-/// How long requests wait for the Keystone that is slower than that.
+/// Timeout of requests to the Keystone that is slower.
 const SHORT: Duration = Duration::from_millis(50);
 
 impl Scene {
-    /// Asks until there is an answer, as a client does that is told to come again.
+    /// Repeats the request until there is a response, as a client does after a 503.
     async fn until_known(&self, token: &str) -> bool {
         loop {
             if let Ok(is_valid) = self.is_valid(token, CALLER).await {
@@ -170,7 +170,7 @@ impl Scene {
         }
     }
 
-    /// Waits until no question is under way.
+    /// Waits until no query is in flight.
     async fn until_quiet(&self) {
         while self.keystone.about_tokens.count() > 0 {
             tokio::task::yield_now().await;
@@ -178,11 +178,11 @@ impl Scene {
     }
 }
 
-/// Each request began a new question and dropped it when the time was over, for ever.
+/// Each request used to start a new query and to drop it at its timeout, for ever.
 #[tokio::test]
 async fn an_answer_that_comes_too_late_is_there_for_the_next_request() {
     let mut scene = Scene::waiting(SHORT, Duration::from_mins(5)).await;
-    // The first is within the time or not: this machine may be slow itself.
+    // The first may be in time or not: this machine may be slow.
     assert!(scene.until_known("good").await);
     scene.asked.recv().await.unwrap();
     for _ in 0..3 {
@@ -191,12 +191,12 @@ async fn an_answer_that_comes_too_late_is_there_for_the_next_request() {
     }
     let all = (0..20).map(|_| scene.is_valid("late", STRANGER));
     assert!(futures_util::future::join_all(all).await.iter().all(Result::is_err));
-    // It was asked once, and is still being asked.
+    // It was sent once, and is still in flight.
     assert_eq!(scene.asked.recv().await.unwrap(), "late");
     assert_eq!(scene.keystone.about_tokens.count(), 1);
     scene.strangers.add_permits(1);
     scene.until_quiet().await;
-    // The answer is known, although nobody waited for it.
+    // The response is cached, although no request waited for it.
     assert_eq!(scene.is_valid("late", CALLER).await, Ok(false));
     assert!(scene.asked.try_recv().is_err());
 }
@@ -211,7 +211,7 @@ async fn only_so_many_questions_go_on_without_those_who_asked() {
     while scene.keystone.unknown.prompt.held() > 0 {
         tokio::task::yield_now().await;
     }
-    // One address has half of the places at most; the rest of its questions ended.
+    // One address has at most half of the places; its other queries were dropped.
     assert_eq!(scene.keystone.unknown.late.held(), UNKNOWN_LATE / 2);
     assert_eq!(scene.keystone.about_tokens.count(), UNKNOWN_LATE / 2);
     assert!(scene.is_valid("late too", CALLER).await.is_err());
@@ -225,7 +225,7 @@ async fn only_so_many_questions_go_on_without_those_who_asked() {
     assert_eq!(scene.is_valid("late too", CALLER).await, Ok(false));
 }
 
-/// No answer may be used then, so no question goes on.
+/// No response may be cached then, so no query continues.
 #[tokio::test]
 async fn nothing_goes_on_where_nothing_is_kept() {
     let scene = Scene::waiting(SHORT, Duration::ZERO).await;

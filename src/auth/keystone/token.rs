@@ -14,17 +14,17 @@ use crate::auth::policy::Caller;
 pub struct Token {
     /// Its owner, without the attributes of a service.
     pub caller: Arc<Caller>,
-    /// When it expires.
+    /// Its expiry.
     pub expires: OffsetDateTime,
     /// The only requests for which it may be used, if it has access rules.
     pub access_rules: Option<Vec<Rule>>,
 }
 
 impl Token {
-    /// Parses the body of an answer.
+    /// Parses the body of a response.
     ///
     /// # Errors
-    /// The body is not a token; the message says why, without repeating any of it.
+    /// The body is not a token; the message gives the reason without repeating any of the body.
     pub(super) fn parse(body: &[u8]) -> Result<Self, String> {
         let view = view(body)?;
         let (project, project_domain) = identified(view.project);
@@ -50,31 +50,31 @@ impl Token {
     }
 }
 
-/// A token when it was issued: its expiry, and its catalog.
+/// An issued token: its expiry, and its catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issued {
-    /// When it expires.
+    /// Its expiry.
     pub(crate) expires: OffsetDateTime,
     /// The services with their endpoints.
     catalog: Vec<ServiceView>,
 }
 
 impl Issued {
-    /// Parses the body of an answer.
+    /// Parses the body of a response.
     ///
     /// # Errors
-    /// The body is not a token; the message says why, without repeating any of it.
+    /// The body is not a token; the message gives the reason without repeating any of the body.
     pub(crate) fn parse(body: &[u8]) -> Result<Self, String> {
         let view = view(body)?;
         Ok(Self { expires: view.expires_at, catalog: view.catalog })
     }
 
-    /// Whether there is a catalog: a token without scope has none.
+    /// Returns whether there is a catalog: a token without scope has none.
     pub(crate) fn has_catalog(&self) -> bool {
         !self.catalog.is_empty()
     }
 
-    /// The first endpoint of a service of this type with this interface and region.
+    /// Returns the first endpoint of a service of this type with this interface and region.
     pub(crate) fn endpoint(
         &self,
         service: &str,
@@ -93,7 +93,7 @@ impl Issued {
 
 fn view(body: &[u8]) -> Result<TokenView, String> {
     let body: BodyView = serde_json::from_slice(body).map_err(|error| {
-        // The error's own message could repeat a piece of the body.
+        // The error's own message could repeat a part of the body.
         format!("the answer is not that of a token: {:?} error", error.classify())
     })?;
     Ok(body.token)

@@ -37,17 +37,17 @@ pub enum Attribute<'c> {
 }
 
 impl Caller {
-    /// The project that takes turns at long work, or the user if there is no project.
+    /// Returns the project that takes turns at long work, or the user if there is no project.
     pub fn asker(&self) -> Asker {
         Asker::named(self.project.as_deref().or(self.user.as_deref()).unwrap_or_default())
     }
 
-    /// Whether the caller has a role; case does not matter.
+    /// Returns whether the caller has a role; case does not matter.
     pub fn has_role(&self, role: &str) -> bool {
         self.roles.iter().any(|known| same_role(known, role))
     }
 
-    /// The attribute with a name in the policy language; `None` if it does not exist.
+    /// Returns the attribute with a name in the policy language; `None` if it does not exist.
     pub fn attribute(&self, name: &str) -> Option<Attribute<'_>> {
         Some(match name {
             "user_id" => Attribute::One(self.user.as_deref()),
@@ -68,7 +68,7 @@ impl Caller {
     }
 }
 
-/// Whether two names are the same role; case does not matter.
+/// Returns whether two names are the same role; case does not matter.
 fn same_role(one: &str, other: &str) -> bool {
     if one.is_ascii() && other.is_ascii() {
         one.eq_ignore_ascii_case(other)

@@ -35,7 +35,7 @@ pub(super) enum Left {
     Attribute(String),
 }
 
-/// Text in which `%(name)s` stands for an attribute of the target.
+/// Text in which `%(name)s` is replaced by an attribute of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template(pub(super) Vec<Piece>);
 
@@ -62,7 +62,7 @@ pub(super) struct Facts<'f> {
 }
 
 impl Check {
-    /// Whether the caller passes.
+    /// Returns whether the caller passes.
     pub(super) fn passes(&self, facts: &Facts<'_>) -> bool {
         match self {
             Self::Always => true,
@@ -82,7 +82,7 @@ impl Check {
         }
     }
 
-    /// The rules to which the expression refers.
+    /// Returns the rules to which the expression refers.
     pub(super) fn rules(&self) -> Vec<&str> {
         match self {
             Self::Not(check) => check.rules(),
@@ -107,7 +107,7 @@ impl Left {
 }
 
 impl Template {
-    /// The text with the values of the attributes; `None` if one of them does not exist.
+    /// Returns the text with the values of the attributes; `None` if one of them does not exist.
     fn fill(&self, target: &Target<'_>) -> Option<Cow<'_, str>> {
         if let [Piece::Text(text)] = self.0.as_slice() {
             return Some(Cow::Borrowed(text));

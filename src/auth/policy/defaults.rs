@@ -1,12 +1,11 @@
-//! The rules of all operations with their defaults. Those of the Placement API have the reference's
-//! names.
+//! The rules of all operations with their defaults. Rules of the Placement API have the reference's names.
 
 /// The name of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rule(&'static str);
 
 impl Rule {
-    /// The name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         self.0
     }
@@ -19,8 +18,8 @@ pub struct Default {
     pub name: &'static str,
     /// Its default expression, in the policy language.
     pub check: &'static str,
-    /// For rules to which others refer: the former default, which also applies unless only the
-    /// present defaults do.
+    /// The former default of a rule to which others refer. It also applies unless only the present defaults
+    /// do.
     pub legacy: Option<&'static str>,
     /// Its purpose.
     pub description: &'static str,
@@ -229,7 +228,7 @@ rules! {
 }
 
 rules! {
-    /// The rules of what is below `/-/`.
+    /// The rules of operations below `/-/`.
     operator, OPERATOR;
     CANDIDATES = "berth:allocation_candidates:list", ADMIN_OR_SERVICE,
         "List allocation candidates in an order of the caller's choice.",
@@ -259,12 +258,12 @@ rules! {
 /// The prefixes of the names of all operations' rules.
 const PREFIXES: [&str; 3] = ["placement:", "planner:", "berth:"];
 
-/// Whether a name is reserved for rules of operations.
+/// Returns whether a name is reserved for rules of operations.
 pub fn is_for_operations(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The rules of the operations of all APIs.
+/// Returns the rules of the operations of all APIs.
 pub fn operations() -> impl Iterator<Item = &'static Default> {
     OPERATIONS.iter().chain(PLANNING).chain(OPERATOR)
 }

@@ -6,7 +6,7 @@ use super::caller::Caller;
 use super::check::{Check, Facts, Target};
 use super::named::NamedChecks;
 
-/// The maximum indentation of an explanation, in parts of parts. Deeper parts stand below each other.
+/// Maximum indentation of an explanation, in levels. Deeper levels are not indented further.
 const INDENT_MAX: usize = 40;
 
 /// The verdicts of rules for a caller and a target.
@@ -15,7 +15,7 @@ pub struct Evaluation<'e> {
     rules: &'e NamedChecks,
     caller: &'e Caller,
     target: &'e Target<'e>,
-    /// By the number of the rule.
+    /// Verdicts by the position of the rule.
     verdicts: Vec<Option<bool>>,
     #[cfg(test)]
     pub(super) evaluated: usize,
@@ -34,13 +34,13 @@ impl<'e> Evaluation<'e> {
         }
     }
 
-    /// Whether the caller passes a rule, whatever the scope of the token. Nobody passes a rule that does not exist.
+    /// Returns whether the caller passes a rule, whatever the scope of the token. No caller passes a missing rule.
     pub fn passes(&mut self, rule: &str) -> bool {
         let number = self.rules.number(rule);
         number.is_some_and(|number| self.evaluate(number))
     }
 
-    /// Whether the caller passes an expression. The rules to which it refers have been evaluated.
+    /// Returns whether the caller passes an expression. The rules to which it refers have been evaluated.
     fn passes_check(&self, check: &Check) -> bool {
         let verdict = |rule: &str| {
             let number = self.rules.number(rule);
@@ -76,8 +76,8 @@ impl<'e> Evaluation<'e> {
         passes
     }
 
-    /// The results of a rule and of each of its parts, one line each, nested parts indented; `None` if the rule does
-    /// not exist. The parts of a rule that occurs again are not repeated.
+    /// Returns the results of a rule and of each of its parts, one line each, nested parts indented; `None` if the
+    /// rule does not exist. The parts of a rule that occurs again are not repeated.
     pub fn explain(&mut self, rule: &str) -> Option<Vec<String>> {
         let number = self.rules.number(rule)?;
         self.evaluate(number);

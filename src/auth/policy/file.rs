@@ -10,7 +10,7 @@ use super::check::Check;
 use super::language;
 use super::rules::{Fault, Location, Override};
 
-/// The text of a file.
+/// A file with its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) path: PathBuf,
@@ -21,7 +21,7 @@ pub(super) struct Text {
 /// alphabetically, without those whose names begin with a dot.
 ///
 /// # Errors
-/// A file cannot be read; the message says which, and which option names it.
+/// A file cannot be read; the message names the file and its option.
 pub(super) fn read(file: Option<&Path>, directories: &[PathBuf]) -> Result<Vec<Text>, String> {
     let (of_file, of_directories) = ("--policy-file", "--policy-dirs");
     let told = |option, path: &Path, error| format!("{option} {}: {error}", path.display());
@@ -50,7 +50,7 @@ fn inside(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The rules in a file.
+/// Parses the rules in a file.
 ///
 /// # Errors
 /// The file is not YAML, is not a mapping of names to rules, or contains a malformed rule.
@@ -97,10 +97,10 @@ fn check(rule: &MarkedYaml<'_>) -> Result<Check, String> {
     language::parse_list(&lists.ok_or_else(unclear)?)
 }
 
-/// The parts that must all hold: a list, or a single one.
+/// Returns the parts that must all hold: a list, or a single one.
 fn parts(node: &MarkedYaml<'_>) -> Option<Vec<String>> {
     if let Some(only) = text(node) {
-        // An empty text is an empty list to oslo.policy.
+        // An empty text is an empty list in oslo.policy.
         return Some(if only.is_empty() { Vec::new() } else { vec![only.to_owned()] });
     }
     let YamlData::Sequence(parts) = &node.data else { return None };

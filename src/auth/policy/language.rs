@@ -6,7 +6,7 @@
 
 use super::check::{Check, Left, Piece, Template};
 
-/// The maximum nesting of parentheses and `not`.
+/// Maximum nesting of parentheses and `not`.
 const DEPTH_MAX: usize = 100;
 
 /// Parses an expression. An empty one is always true.
@@ -97,7 +97,7 @@ fn tokens(text: &str) -> Result<Vec<Word>, String> {
     Ok(words)
 }
 
-/// White space as Python's regular expressions define it.
+/// Returns whether Python's regular expressions count a character as white space.
 fn is_space(character: char) -> bool {
     character.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&character)
 }

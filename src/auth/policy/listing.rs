@@ -2,7 +2,7 @@
 
 use super::rules::{Rules, defaults};
 
-/// Every rule with its expression, one line each, followed by indented lines with its operations,
+/// Lists every rule with its expression, one line each, followed by indented lines with its operations,
 /// its purpose and its default.
 pub fn list(rules: &Rules) -> String {
     let mut lines = Vec::new();
@@ -17,7 +17,7 @@ pub fn list(rules: &Rules) -> String {
     lines.join("\n")
 }
 
-/// A policy file with every rule and its default, commented out.
+/// Returns a policy file with every rule and its default, commented out.
 pub fn sample() -> String {
     let mut lines = vec![
         "# The policy rules of Berth with their defaults. A rule that is commented out has its default;"

@@ -1,9 +1,9 @@
-//! Who may do what, in the language of oslo.policy.
+//! Authorization by rules in the language of oslo.policy.
 //!
 //! [`defaults`](mod@defaults) has the rules of all operations, [`language`] parses expressions,
-//! [`check`] has their meaning, [`evaluation`] evaluates [`named`] ones for a [`caller`], [`file`](mod@file)
-//! reads an operator's files, and [`rules`] combines the files with the defaults. A [`Policy`] holds the effective rules, and
-//! reloads them.
+//! [`check`] defines their meaning, [`evaluation`] evaluates [`named`] ones for a [`caller`],
+//! [`file`](mod@file) reads an operator's files, and [`rules`] combines these with the defaults. A [`Policy`] holds
+//! the effective rules, and reloads them.
 
 mod caller;
 mod check;
@@ -32,10 +32,10 @@ use self::file::Text;
 pub use self::listing::{list, sample};
 pub use self::rules::{Denied, Fault, Location, Rules, defaults, own};
 
-/// The counter of requests that a rule has denied.
+/// The counter of requests denied by a rule.
 const DENIALS: &str = "berth_policy_denials_total";
 
-/// Begins the counter of each rule with zero: an increase is seen only from a value that was there before.
+/// Starts the counter of each rule at zero: rates of a counter need its first value.
 pub(crate) fn count_from_zero() {
     for operation in operations() {
         counter!(DENIALS, "rule" => operation.name).increment(0);
@@ -49,14 +49,14 @@ pub struct Source {
     pub file: Option<PathBuf>,
     /// Directories with further files, which are applied after it.
     pub directories: Vec<PathBuf>,
-    /// The rule that takes the place of rules that do not exist.
+    /// The rule that replaces rules that do not exist.
     pub default_rule: String,
-    /// Whether only the present defaults apply, and not the former ones as well.
+    /// Applies only the present defaults, without the former ones.
     pub enforce_new_defaults: bool,
 }
 
 impl Source {
-    /// The defaults without any file.
+    /// Returns the source without any file.
     pub fn defaults(enforce_new_defaults: bool) -> Self {
         Self {
             file: None,
@@ -97,12 +97,12 @@ pub enum Reload {
 pub struct Policy {
     rules: ArcSwap<Rules>,
     source: Source,
-    /// The content of the files when they were last checked, or why they could not be read.
+    /// The content of the files when they were last checked, or the error of reading them.
     seen: Mutex<Result<Vec<Text>, String>>,
 }
 
 impl Policy {
-    /// The rules of a source, and warnings about them.
+    /// Loads the rules of a source, and returns warnings about them.
     ///
     /// # Errors
     /// A file cannot be read or is invalid; the message says where and why.
@@ -113,7 +113,7 @@ impl Policy {
         Ok((Self { rules, source, seen }, warnings))
     }
 
-    /// The default rules.
+    /// Returns the default rules.
     pub fn defaults(enforce_new_defaults: bool) -> Self {
         let source = Source::defaults(enforce_new_defaults);
         // Without overrides this cannot fail.
@@ -122,7 +122,7 @@ impl Policy {
         Self { rules, source, seen: Mutex::new(Ok(Vec::new())) }
     }
 
-    /// The effective rules.
+    /// Returns the effective rules.
     pub fn rules(&self) -> Arc<Rules> {
         self.rules.load_full()
     }

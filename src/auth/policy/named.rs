@@ -5,25 +5,25 @@ use std::slice;
 
 use super::check::Check;
 
-/// A rule by its place in [`NamedChecks`].
+/// A rule in [`NamedChecks`].
 #[derive(Clone, Debug)]
 struct NamedCheck {
     name: String,
     check: Check,
-    /// The numbers of the rules to which the expression refers.
+    /// The positions of the rules to which the expression refers.
     references: Vec<usize>,
 }
 
-/// Expressions by the names of their rules, numbered in the order in which they were given.
+/// Expressions by the names of their rules, in the order in which they were given.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NamedChecks {
     rules: Vec<NamedCheck>,
     numbers: HashMap<String, usize>,
-    /// The rule that takes the place of rules that do not exist.
+    /// The rule that replaces rules that do not exist.
     default_rule: String,
 }
 
-/// How far the search for cycles is with a rule.
+/// The state of a rule in the search for cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     New,
@@ -32,7 +32,7 @@ enum State {
 }
 
 impl NamedChecks {
-    /// The expressions of rules. Of several with one name, the last counts.
+    /// Collects the expressions of rules. Of several with one name, the last counts.
     pub(super) fn new(checks: impl Iterator<Item = (String, Check)>, default_rule: &str) -> Self {
         let mut named = Self { default_rule: default_rule.to_owned(), ..Self::default() };
         for (name, check) in checks {
@@ -54,38 +54,38 @@ impl NamedChecks {
         named
     }
 
-    /// The number of rules.
+    /// Returns the number of rules.
     pub(super) fn len(&self) -> usize {
         self.rules.len()
     }
 
-    /// Whether there is a rule of this name.
+    /// Returns whether there is a rule of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.numbers.contains_key(name)
     }
 
-    /// The number of a rule, or of the default rule if it does not exist.
+    /// Returns the position of a rule, or of the default rule if it does not exist.
     pub(super) fn number(&self, name: &str) -> Option<usize> {
         self.numbers.get(name).or_else(|| self.numbers.get(&self.default_rule)).copied()
     }
 
-    /// The expression of a rule.
+    /// Returns the expression of a rule.
     pub(super) fn check(&self, number: usize) -> Option<&Check> {
         self.rules.get(number).map(|rule| &rule.check)
     }
 
-    /// The rules to which a rule refers.
+    /// Returns the rules to which a rule refers.
     pub(super) fn references(&self, number: usize) -> &[usize] {
         self.rules.get(number).map_or(&[], |rule| &rule.references)
     }
 
-    /// The names and expressions of all rules.
+    /// Returns the names and expressions of all rules.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Check)> {
         self.rules.iter().map(|rule| (rule.name.as_str(), &rule.check))
     }
 
-    /// A rule that refers to itself, directly or through others, and the missing rule for which it stands there, if
-    /// it is the default rule. Every reference is followed once.
+    /// Returns a rule that refers to itself, directly or through others. If it is the default rule, the missing rule
+    /// that it replaces in the cycle comes with it. Every reference is followed once.
     pub(super) fn cycle(&self) -> Option<(&str, Option<&str>)> {
         let mut states = vec![State::New; self.rules.len()];
         for root in 0..self.rules.len() {
@@ -121,8 +121,8 @@ impl NamedChecks {
         None
     }
 
-    /// The first rule of a cycle in the order of the files, and the missing rule by way of which the rule before it in
-    /// the cycle refers to it.
+    /// Returns the first rule of a cycle in the order of the files, and the missing rule by way of which the rule
+    /// before it in the cycle refers to it.
     fn first_of(&self, cycle: &[usize]) -> Option<(&str, Option<&str>)> {
         let first = cycle.iter().min()?;
         let at = cycle.iter().position(|number| number == first)?;

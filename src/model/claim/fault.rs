@@ -1,5 +1,5 @@
-//! All faults of claims, with the numbers behind them, and the facts behind other refusals. The judge refuses for
-//! the first fault; whoever asks why is told of all.
+//! All faults of claims, with their numbers, and the facts behind other refusals. The judge refuses for the first
+//! fault; a client that requests an explanation gets all of them.
 //!
 //! Example: a consumer wants 8 VCPU and 1 GB of disk of a provider with 6 VCPU left and no disk. The judge
 //! refuses for the disk; the faults are the missing inventory, and that 2 VCPU are short.
@@ -14,17 +14,17 @@ use super::{
 };
 use crate::model::{ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
 
-/// The maximum number of faults that are listed.
+/// Maximum number of listed faults.
 pub const FAULTS_MAX: usize = 100;
 
-/// What is wrong with claims and other changes.
+/// A fault of a claim or another change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// A consumer is not at the generation that the client expects.
     ConsumerGeneration {
         /// Which consumer.
         consumer: Uuid,
-        /// What the client expects.
+        /// The generation that the client expects.
         expected: Expected,
         /// The generation; `None`: there is no such consumer.
         actual: Option<Generation>,
@@ -33,7 +33,7 @@ pub enum Fault {
     ProviderGeneration {
         /// Which provider.
         provider: Uuid,
-        /// What the client saw.
+        /// The generation that the client gave.
         given: Generation,
         /// The generation.
         actual: Generation,
@@ -55,27 +55,27 @@ pub enum Fault {
         provider: Uuid,
         /// The name of the class.
         class: String,
-        /// The amount that is wanted in one piece.
+        /// The amount of the allocation.
         amount: i64,
         /// The terms of the inventory.
         terms: Inventory,
     },
-    /// An inventory has too little left.
+    /// An inventory has too little capacity left.
     Capacity {
         /// Which provider.
         provider: Uuid,
         /// The name of the class.
         class: String,
-        /// What all claims of the request together want of it.
+        /// The amount that all claims of the request want together.
         wanted: i64,
-        /// What the claiming consumers have of it now, and give back.
+        /// The amount that the claiming consumers hold now and would release.
         given_back: i64,
-        /// What is in use now, with what is given back.
+        /// The amount in use now, including `given_back`.
         used: i64,
         /// The terms of the inventory.
         terms: Inventory,
     },
-    /// A group has a provider exclusively, and a consumer is not in it. Only the first one is listed.
+    /// A group has a provider exclusively, and a consumer is not in it. At most one is listed.
     Exclusive {
         /// Which provider.
         provider: Uuid,
@@ -165,12 +165,12 @@ impl Fault {
 pub struct Faults {
     /// The first [`FAULTS_MAX`].
     pub listed: Vec<Fault>,
-    /// How many there are.
+    /// Number of all faults.
     pub count: usize,
 }
 
 impl Faults {
-    /// The facts behind a refusal. There are none if its sentence says all.
+    /// Returns the facts behind a refusal: none if its sentence has them all.
     pub fn of(refusal: &Refusal) -> Self {
         Fault::of(refusal)
             .map_or_else(Self::default, |fault| Self { listed: vec![fault], count: 1 })
@@ -184,7 +184,7 @@ impl Faults {
     }
 }
 
-/// Why an amount of an inventory cannot be had.
+/// An obstacle to allocating an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
     /// There is no such inventory.
@@ -195,10 +195,10 @@ pub(super) enum Obstacle {
     Capacity,
 }
 
-/// Why an amount of an inventory cannot be had, if it cannot. The request wants `asked` of the inventory so
-/// far, this amount included, and its consumers give back `freed`.
+/// Returns the obstacle to an amount of an inventory, if any. The request wants `asked` of the inventory so far,
+/// this amount included, and its consumers release `freed`.
 ///
-/// An inventory may stay over its capacity if no more of it is used than before.
+/// An inventory may stay over its capacity if its use does not grow.
 pub(super) fn obstacle(
     inventory: Option<&InventoryUsage>,
     amount: i64,
@@ -214,7 +214,7 @@ pub(super) fn obstacle(
     is_over.then_some(Obstacle::Capacity)
 }
 
-/// All faults of claims, judged on this state. There is one exactly if [`judge`](super::judge) refuses them.
+/// Returns all faults of claims, judged on this state. There is one exactly if [`judge`](super::judge) refuses them.
 pub fn faults(state: &LockedState, claims: &[Claim]) -> Faults {
     let mut faults = Faults::default();
     for claim in claims {
@@ -241,7 +241,7 @@ pub fn faults(state: &LockedState, claims: &[Claim]) -> Faults {
         wants().filter_map(|(claim, want)| resolved(state, claim, want).ok()).collect();
     let held = held_by(state, claims);
     add_rows(&mut faults, state, &rows, &held);
-    // It notes in a copy what it would only report.
+    // The check records reported claims in a copy.
     let mut exclusivity = state.exclusivity.clone();
     if let Err(Refusal::Exclusive { provider, group, unit }) =
         exclusivity.check(rows.iter().map(claimed_amount), &held)
@@ -291,8 +291,8 @@ fn add_rows(
     }
 }
 
-/// The faults of a reshaping that was refused, as far as they can be judged. The state is that in which
-/// [`reshape`](super::reshape) has left it.
+/// Returns the faults of a refused reshaping, as far as they can be judged. The state is the one that
+/// [`reshape`](super::reshape) has left.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "the refusals that are not of claims do not come from the judge"
@@ -323,7 +323,7 @@ pub fn reshape_faults(
     }
 }
 
-/// The providers that do not exist or are at other generations.
+/// Returns the providers that do not exist or are at other generations.
 fn other_providers(state: &LockedState, reshapings: &[Reshaping]) -> Faults {
     let mut faults = Faults::default();
     for reshaping in reshapings {

@@ -1,4 +1,4 @@
-//! What is locked for judging claims: consumers with what they hold, providers with their
+//! The locked rows on which claims are judged: consumers with their allocations, providers with their
 //! inventories.
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +16,7 @@ pub struct Consumer {
     pub owner: Owner,
     /// Its generation.
     pub generation: Generation,
-    /// What it holds: amounts by provider and class.
+    /// Its allocations: amounts by provider and class.
     pub holds: BTreeMap<(ProviderId, ClassId), i64>,
 }
 
@@ -49,23 +49,23 @@ pub struct LockedProvider {
     pub generation: Generation,
 }
 
-/// Everything locked for judging: all that the requests name, and all that their consumers hold.
+/// All locked rows: those that the requests name, and those that their consumers use.
 #[derive(Clone, Debug, Default)]
 pub struct LockedState {
     /// Every class that is named and exists.
     pub classes: HashMap<String, ClassId>,
-    /// Every provider that is named or drawn upon, and exists.
+    /// Every provider that is named or used, and exists.
     pub providers: HashMap<Uuid, LockedProvider>,
     /// Every inventory of those providers.
     pub inventories: BTreeMap<(ProviderId, ClassId), InventoryUsage>,
     /// Every consumer that is named, whether it exists or not.
     pub consumers: BTreeMap<Uuid, ConsumerState>,
-    /// Which of the providers groups have exclusively.
+    /// The groups that have providers exclusively.
     pub exclusivity: Exclusivity,
 }
 
 impl LockedState {
-    /// An allocation without an inventory: consumer, provider and class. A state with one cannot be judged.
+    /// Returns an allocation without an inventory, as consumer, provider and class. Such a state cannot be judged.
     pub fn held_from_nothing(&self) -> Option<(Uuid, ProviderId, ClassId)> {
         self.consumers.iter().find_map(|(uuid, consumer)| {
             let mut places = consumer.now.iter().flat_map(|now| now.holds.keys());
@@ -77,7 +77,7 @@ impl LockedState {
     /// Checks that the use of each inventory has changed by as much as the allocations of consumers.
     ///
     /// # Errors
-    /// The judge has lost or made up an amount.
+    /// An amount was lost or made up.
     pub fn balance(&self) -> Result<(), Bug> {
         let changed = || self.consumers.values().filter(|consumer| consumer.before != consumer.now);
         let now = changed().filter_map(|consumer| consumer.now.as_ref());
@@ -86,7 +86,7 @@ impl LockedState {
         let losses = before.flat_map(|it| it.holds.iter().map(|(place, amount)| (*place, -amount)));
         let mut moves: Vec<((ProviderId, ClassId), i64)> = gains.chain(losses).collect();
         moves.sort_unstable_by_key(|(place, _)| *place);
-        // Both are in the order of places, so one walk over both finds what belongs together.
+        // Both are in the order of places, so one walk over both is enough.
         let mut moves = moves.into_iter().peekable();
         for (place, inventory) in &self.inventories {
             while moves.next_if(|(earlier, _)| earlier < place).is_some() {}
@@ -106,12 +106,12 @@ impl LockedState {
         Ok(())
     }
 
-    /// A consumer as judged so far.
+    /// Returns a consumer as judged so far.
     pub(super) fn consumer(&self, uuid: Uuid) -> Option<&Consumer> {
         self.consumers.get(&uuid)?.now.as_ref()
     }
 
-    /// The names of classes of which something is held.
+    /// Returns the names of classes with allocations.
     pub(super) fn class_names(&self, classes: impl Iterator<Item = ClassId>) -> Vec<&str> {
         let names: HashMap<ClassId, &str> =
             self.classes.iter().map(|(name, id)| (*id, name.as_str())).collect();
@@ -122,7 +122,7 @@ impl LockedState {
         classes.map(name).collect()
     }
 
-    /// All inventories of a provider.
+    /// Returns all inventories of a provider.
     pub(super) fn inventories_of(
         &self,
         provider: ProviderId,
@@ -130,7 +130,7 @@ impl LockedState {
         self.inventories.range((provider, ClassId(i32::MIN))..=(provider, ClassId(i32::MAX)))
     }
 
-    /// An inventory that a claim was found to draw upon.
+    /// Returns the inventory of an accepted amount.
     pub(super) fn inventory_mut(&mut self, place: (ProviderId, ClassId)) -> &mut InventoryUsage {
         let missing = || Bug::raise(format!("{place:?} is drawn upon and has no inventory"));
         self.inventories.get_mut(&place).unwrap_or_else(missing)

@@ -1,4 +1,4 @@
-//! Claims: which allocations consumers want, and the only functions that decide whether they get them.
+//! Claims: the allocations that consumers request, and the only functions that grant or refuse them.
 //!
 //! The store locks rows and reads them into a [`LockedState`]. The functions here judge the requests in
 //! order and change the state; the store then writes the difference. All rules of a claim are here: consumer
@@ -158,7 +158,7 @@ fn release(state: &mut LockedState, consumer: Uuid) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A claimed amount with its names resolved.
+/// A claimed amount with resolved names.
 struct ResolvedAmount<'c> {
     claim: &'c Claim,
     provider: Uuid,
@@ -223,8 +223,8 @@ fn claimed_amount(row: &ResolvedAmount<'_>) -> ClaimedAmount {
     }
 }
 
-/// What the claiming consumers hold now, summed by inventory. All of it is given back before
-/// anything is judged.
+/// Returns the amounts that the claiming consumers hold now, summed by inventory. All of them are released
+/// before anything is judged.
 fn held_by(state: &LockedState, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i64> {
     let mut held = BTreeMap::new();
     for claim in claims {
@@ -295,14 +295,14 @@ fn advance(state: &mut LockedState, provider: Uuid) {
     }
 }
 
-/// Moves the generation of each provider that is named by one, and of each provider of which a consumer
+/// Advances the generation of each provider that a claim names, and of each provider of which a consumer
 /// gives up everything.
 fn advance_providers(state: &mut LockedState, claims: &[Claim], rows: &[ResolvedAmount<'_>]) {
     let named: BTreeSet<Uuid> = rows.iter().map(|row| row.provider).collect();
     let given_up: BTreeSet<ProviderId> =
         given_up(state, claims).map(|(provider, _)| provider).collect();
     if !given_up.is_empty() {
-        // What is given up is known by key only.
+        // The allocations given up have only keys, so the providers are searched.
         steps(state.providers.len());
         for (uuid, provider) in &mut state.providers {
             if given_up.contains(&provider.id) && !named.contains(uuid) {
@@ -315,7 +315,7 @@ fn advance_providers(state: &mut LockedState, claims: &[Claim], rows: &[Resolved
     }
 }
 
-/// The allocations of consumers that give up everything.
+/// Returns the allocations of consumers that give up everything.
 fn given_up(state: &LockedState, claims: &[Claim]) -> impl Iterator<Item = (ProviderId, ClassId)> {
     claims
         .iter()
@@ -325,7 +325,7 @@ fn given_up(state: &LockedState, claims: &[Claim]) -> impl Iterator<Item = (Prov
         .inspect(|_| steps(1))
 }
 
-/// Stores what each consumer has from now on. The rows are in the order of the claims.
+/// Stores the new allocations of each consumer. The rows are in the order of the claims.
 fn update_consumers(state: &mut LockedState, claims: &[Claim], rows: &[ResolvedAmount<'_>]) {
     let mut rows = rows.iter().peekable();
     for claim in claims {
@@ -345,7 +345,7 @@ fn update_consumers(state: &mut LockedState, claims: &[Claim], rows: &[ResolvedA
     }
 }
 
-/// A provider named twice (under two spellings of its UUID) counts with both amounts.
+/// Sums the amounts of a consumer. A provider may be named twice, under two spellings of its UUID.
 fn holdings<'r, 'c: 'r>(
     rows: impl Iterator<Item = &'r ResolvedAmount<'c>>,
 ) -> BTreeMap<(ProviderId, ClassId), i64> {

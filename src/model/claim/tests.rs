@@ -29,7 +29,7 @@ fn terms(total: i32) -> Inventory {
     }
 }
 
-/// So many providers with so many classes each.
+/// Makes a state of providers with inventories of several classes each.
 fn state(providers: usize, classes: usize) -> LockedState {
     let mut state =
         LockedState { classes: (0..classes).map(class).collect(), ..LockedState::default() };
@@ -44,7 +44,7 @@ fn state(providers: usize, classes: usize) -> LockedState {
     state
 }
 
-/// The consumer holds one of each of these.
+/// Gives the consumer one unit of each of these.
 fn hold(state: &mut LockedState, consumer: Uuid, places: &[(usize, usize)]) {
     let mut holds = std::collections::BTreeMap::new();
     for (provider, nth) in places {
@@ -67,7 +67,7 @@ fn reshaping(provider: usize, classes: impl Iterator<Item = usize>) -> Reshaping
     Reshaping { provider: uuid(provider), seen: 0, inventories }
 }
 
-/// What a class is of goes from each provider to the next; a consumer of each goes with it.
+/// Each provider's inventory of a class moves to the next provider, with the consumer that uses it.
 #[test]
 fn judging_a_reshaping_takes_no_longer_than_its_body() {
     type Case = (LockedState, Vec<Reshaping>, Vec<Claim>);
@@ -96,7 +96,7 @@ fn judging_a_reshaping_takes_no_longer_than_its_body() {
         (state, vec![reshaping(0, 0..0), reshaping(1, 0..parts)], vec![claim])
     };
     grows_evenly("classes", 16_000, of_classes, run);
-    // A consumer on each of many providers that have none of what another wants.
+    // A consumer on each of many providers that have none of the classes the others claim.
     let of_strangers = |parts: usize| {
         let mut state = state(parts, 1);
         state.classes.extend((1..=parts).map(class));

@@ -1,8 +1,8 @@
-//! What `/metrics` shows: the names and descriptions of all metrics, and where they are collected.
+//! The metrics of `/metrics`: their names and descriptions, and their recorder.
 //!
-//! Whoever has a number records it with the macros of the crate `metrics`. Without `--admin-listen`, nothing
-//! is collected, and recording does nothing. [`process`] reads the figures of the process when they are
-//! asked for.
+//! Other modules record numbers with the macros of the crate `metrics`. Without `--admin-listen`, nothing is
+//! collected, and recording does nothing. [`process`] reads the figures of the process on each request for
+//! the metrics.
 
 mod process;
 
@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, Promet
 
 use crate::observe::version;
 
-/// How often observations are moved into the buckets of histograms. Until then each takes some bytes.
+/// Interval at which observations are moved into the buckets of histograms. Each takes some bytes until then.
 const UPKEEP_PERIOD: Duration = Duration::from_secs(5);
 
 /// Upper bounds of the buckets of durations, in seconds.
@@ -27,11 +27,11 @@ const SECONDS: [f64; 14] =
 const COUNTS: [f64; 13] =
     [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 1e4, 1e5, 1e6];
 
-/// Where numbers are collected; `None` if another program in this process collects them. There is one
-/// place for the process, as the crate `metrics` has it.
+/// The recorder of the process; `None` if another program in this process has installed its own. The crate
+/// `metrics` has one for each process.
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
-/// Counters: name, description.
+/// Counters, as name and description.
 const COUNTERS: [(&str, &str); 37] = [
     ("berth_requests_total", "Requests answered by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
@@ -87,7 +87,7 @@ const COUNTERS: [(&str, &str); 37] = [
     ),
 ];
 
-/// Gauges: name, description.
+/// Gauges, as name and description.
 const GAUGES: [(&str, &str); 22] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
@@ -122,7 +122,7 @@ const GAUGES: [(&str, &str); 22] = [
     ("berth_shadow_pending", "Requests that wait to be mirrored, or are being mirrored."),
 ];
 
-/// Histograms: name, unit, description.
+/// Histograms, as name, unit and description.
 const HISTOGRAMS: [(&str, Unit, &str); 9] = [
     (
         "http_server_request_duration_seconds",
@@ -143,7 +143,7 @@ const HISTOGRAMS: [(&str, Unit, &str); 9] = [
     ),
 ];
 
-/// The names of all series that `/metrics` may have, but those of the process.
+/// Returns the names of all series of `/metrics`, except those of the process.
 pub fn names() -> Vec<String> {
     let single = COUNTERS.iter().chain(&GAUGES).map(|(name, _)| (*name).to_owned());
     let parts = |(name, ..): &(&str, Unit, &str)| {
@@ -152,12 +152,12 @@ pub fn names() -> Vec<String> {
     single.chain(HISTOGRAMS.iter().flat_map(parts)).collect()
 }
 
-/// Begins to collect the numbers of a server; what was recorded before is lost.
+/// Starts collecting the numbers of a server; earlier ones are lost.
 pub fn collect() {
     collect_from(begin);
 }
 
-/// Begins to collect the numbers of `berth shadow`.
+/// Starts collecting the numbers of `berth shadow`.
 pub fn collect_for_shadow() {
     collect_from(begin_shadow);
 }
@@ -200,8 +200,8 @@ fn builder() -> Result<PrometheusBuilder, BuildError> {
     Ok(builder)
 }
 
-/// Counters without labels, and those that alerts look at, begin with zero: an increase is seen only from a
-/// value that was there before.
+/// Starts counters without labels, and those that alerts use, at zero: rates of a counter need its first
+/// value.
 fn begin() {
     for name in [
         "berth_connections_closed_for_room_total",
@@ -250,12 +250,12 @@ fn tell_build() {
     gauge!("berth_build_info", "version" => version::VERSION, "revision" => version::COMMIT).set(1);
 }
 
-/// Whether numbers are collected: whoever has to look for a number looks only then.
+/// Returns whether numbers are collected. Callers skip expensive measurements if not.
 pub fn are_collected() -> bool {
     matches!(COLLECTED.get(), Some(Some(_)))
 }
 
-/// Panics of this process. No recorder is called where one happens, because that may hold a lock.
+/// Number of panics of this process. A panic calls no recorder, because a lock may be held.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
 /// Counts a panic.
@@ -263,7 +263,7 @@ pub fn count_panic() {
     PANICS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// All numbers, in the text format of Prometheus; `None` if they are not collected here.
+/// Returns all numbers, in the text format of Prometheus; `None` if they are not collected here.
 pub fn render() -> Option<String> {
     let collected = COLLECTED.get()?.as_ref()?;
     counter!("berth_panics_total").absolute(PANICS.load(Ordering::Relaxed));
@@ -272,7 +272,7 @@ pub fn render() -> Option<String> {
     Some(text)
 }
 
-/// The name of the variant of an enumeration, in the spelling of labels: `capacity_exceeded`.
+/// Returns the name of an enumeration's variant, in the spelling of labels: `capacity_exceeded`.
 pub fn variant(value: &impl Debug) -> String {
     let shown = format!("{value:?}");
     let mut name = String::new();
@@ -285,8 +285,8 @@ pub fn variant(value: &impl Debug) -> String {
     name
 }
 
-/// Moves observations into buckets now and then, so that they take no memory while nobody asks for the
-/// metrics. Does not end.
+/// Moves observations into buckets periodically, so that they take no memory while the metrics are not read. Does
+/// not end.
 pub async fn keep_up() -> Infallible {
     loop {
         tokio::time::sleep(UPKEEP_PERIOD).await;

@@ -1,6 +1,6 @@
-//! The figures of the process, under the names that all clients of Prometheus use.
+//! Metrics of the process, under the names that all clients of Prometheus use.
 //!
-//! They are written by hand, because the crate `metrics` counts only whole numbers.
+//! They are written by hand, because the crate `metrics` has only integer counters.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,7 +8,7 @@ use std::fs;
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 
-/// Appends what the system says, in the text format of Prometheus. What it does not say is left out.
+/// Appends the figures of the system, in the text format of Prometheus. Missing ones are left out.
 pub(super) fn write(text: &mut String) {
     let stat = fs::read_to_string("/proc/self/stat").ok().and_then(|stat| Stat::read(&stat));
     if let Some(stat) = stat {
@@ -31,7 +31,7 @@ pub(super) fn write(text: &mut String) {
         }
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is that of the directory.
+        // One of them is the descriptor of the directory.
         let open = open.count().saturating_sub(1);
         metric(text, "process_open_fds", "gauge", "Open file descriptors.", open);
     }
@@ -52,7 +52,7 @@ fn seconds(ticks: u64) -> f64 {
     ticks as f64 / clock_ticks_per_second() as f64
 }
 
-/// What `/proc/self/stat` says, as proc(5) describes it.
+/// Fields of `/proc/self/stat`, as described in proc(5).
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     cpu_ticks: u64,
@@ -67,7 +67,7 @@ impl Stat {
         // The second field is the name of the program, which may contain blanks and brackets.
         let (_, rest) = text.rsplit_once(')')?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
-        // Counted from one, as in the manual; the first two are gone.
+        // Fields are counted from one, as in the manual; the first two are gone.
         let field = |nth: usize| fields.get(nth - 3)?.parse::<u64>().ok();
         Some(Self {
             cpu_ticks: field(14)? + field(15)?,
@@ -79,7 +79,7 @@ impl Stat {
     }
 }
 
-/// When the machine was started, in Unix time.
+/// Returns the boot time of the machine, in Unix time.
 fn boot_time(text: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
 }

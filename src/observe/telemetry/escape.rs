@@ -1,4 +1,4 @@
-//! Escapes what clients wrote: no character in a log line moves the cursor, ends the line or changes the
+//! Escapes text from clients: no character in a log line moves the cursor, ends the line or changes the
 //! direction of writing.
 
 use std::fmt;
@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use super::writer::LineWriter;
 use crate::observe::printable::{escaped_json, is_plain, write_escaped};
 
-/// Room for the fields of a line, in bytes; longer ones take more.
+/// Initial capacity for the fields of a line, in bytes.
 const LINE: usize = 512;
 
 /// Fields of events for people.
@@ -19,14 +19,14 @@ pub(super) struct OneLine;
 
 impl<'w> FormatFields<'w> for OneLine {
     fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
-        // Fields are written in many small pieces, so they are looked at when all are there.
+        // Fields are written in many small pieces, so they are checked when all are there.
         let mut text = String::with_capacity(LINE);
         DefaultFields::new().format_fields(Writer::new(&mut text), fields)?;
         write_escaped(&mut writer, &text)
     }
 }
 
-/// Writes lines of JSON with escapes also for what JSON itself allows.
+/// Writes lines of JSON, with escapes also for characters that act but are valid in JSON.
 pub(super) struct PlainJson(pub(super) LineWriter);
 
 impl<'a> MakeWriter<'a> for PlainJson {

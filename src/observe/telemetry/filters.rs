@@ -1,5 +1,5 @@
-//! What log lines and traces have of all spans and events. Both filters decide once for each place in the
-//! code, as far as `--log` does.
+//! Filters of spans and events, for log lines and for traces. Both decide once for each place in the code, as far
+//! as `--log` does.
 
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
@@ -9,11 +9,11 @@ use tracing_subscriber::layer::{Context, Filter};
 
 use crate::observe::spans;
 
-/// What log lines have: what `--log` lets through, the spans that say which request a line belongs to,
-/// and nothing that only traces have.
+/// Selects what `--log` allows and the spans that attribute lines to requests, without anything meant only for
+/// traces.
 pub(super) struct LineFilter<F>(pub(super) F);
 
-/// Whether lines have something, whatever `--log` says.
+/// Returns whether lines show this, whatever `--log` says; `None`: `--log` decides.
 fn is_of_lines(metadata: &Metadata<'_>) -> Option<bool> {
     match metadata.target() {
         spans::TARGET => Some(false),
@@ -40,7 +40,7 @@ impl<S, F: Filter<S>> Filter<S> for LineFilter<F> {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        // The spans of requests are of the level of errors.
+        // The spans of requests have the level of errors.
         self.0.max_level_hint().map(|hint| hint.max(LevelFilter::ERROR))
     }
 
@@ -65,7 +65,7 @@ impl<S, F: Filter<S>> Filter<S> for LineFilter<F> {
     }
 }
 
-/// What traces have: their spans, and what is logged within them, but for what is only for debugging.
+/// Selects the spans of traces, and events within them above the level of debugging.
 pub(super) struct TraceFilter;
 
 fn is_of_traces(metadata: &Metadata<'_>) -> bool {

@@ -1,5 +1,5 @@
-//! Fields of spans for the format in force. There is a layer for each format, and both see all spans, so
-//! that a span has its fields in the format that was in force when it began.
+//! Fields of spans for the active format. There is a layer for each format, and both see all spans, so a span
+//! has its fields in the format that was active when it started.
 
 use std::fmt;
 
@@ -10,14 +10,14 @@ use tracing_subscriber::fmt::{FormatFields, FormattedFields};
 
 use crate::observe::log_settings::{self, LogFormat};
 
-/// Formats fields if their format is in force.
+/// Formats fields if their format is active.
 pub(super) struct FieldsInForce<F> {
     format: LogFormat,
     fields: F,
 }
 
 impl<F> FieldsInForce<F> {
-    /// Fields for a format.
+    /// Makes the fields of a format.
     pub(super) fn new(format: LogFormat, fields: F) -> Self {
         Self { format, fields }
     }
@@ -32,7 +32,7 @@ where
             in_force if in_force == log_settings::format() => {
                 self.fields.format_fields(writer, fields)
             }
-            // A span without fields. JSON must stay JSON for lines that come after a change.
+            // A span without fields must still be JSON for lines that come after a change of the format.
             LogFormat::Json => writer.write_str("{}"),
             LogFormat::Human => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The journal of systemd. It notes the time of each line itself, and reads its priority from `<N>` at the
+//! The journal of systemd. It records the time of each line itself, and reads its priority from `<N>` at the
 //! beginning, as in sd-daemon(3).
 
 use std::fmt;
@@ -12,23 +12,23 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::observe::log_settings::{self, LogFormat};
 
-/// The variable in which systemd names the device and the inode of the journal's socket.
+/// The environment variable with the device and inode of the journal's socket.
 const STREAM: &str = "JOURNAL_STREAM";
 
-/// Whether standard error is a connection to the journal.
+/// Returns whether standard error is a connection to the journal.
 pub(super) fn is_stderr() -> bool {
     let Ok(stream) = std::env::var(STREAM) else { return false };
     let Ok(found) = descriptor(&io::stderr()) else { return false };
     stream == found
 }
 
-/// Device and inode of a descriptor, as systemd writes them.
+/// Returns the device and inode of a descriptor, as systemd writes them.
 fn descriptor(of: &impl std::os::fd::AsFd) -> io::Result<String> {
     let file = std::fs::File::from(of.as_fd().try_clone_to_owned()?).metadata()?;
     Ok(format!("{}:{}", file.st_dev(), file.st_ino()))
 }
 
-/// The priority of syslog for a level.
+/// Returns the syslog priority of a level.
 fn priority(level: Level) -> &'static str {
     match level {
         Level::ERROR => "<3>",
@@ -38,7 +38,7 @@ fn priority(level: Level) -> &'static str {
     }
 }
 
-/// How an event becomes a line, while the format is in force; otherwise it becomes nothing.
+/// Formats events while its format is active, and nothing otherwise.
 pub(super) struct EventFormat {
     layout: Layout,
     has_priority: bool,
@@ -59,7 +59,7 @@ impl EventFormat {
         format == log_settings::format()
     }
 
-    /// For people.
+    /// Returns the format for people.
     pub(super) fn human(for_journal: bool) -> Self {
         let format = Format::default();
         let layout = if for_journal {
@@ -70,7 +70,7 @@ impl EventFormat {
         Self { layout, has_priority: for_journal }
     }
 
-    /// A JSON object. It has the time in the journal, too, because it is meant for other programs.
+    /// Returns the JSON format. It has the time in the journal, too, because other programs read it.
     pub(super) fn json(for_journal: bool) -> Self {
         let format = Format::default().json().flatten_event(true).with_current_span(true);
         Self { layout: Layout::Json(format), has_priority: for_journal }

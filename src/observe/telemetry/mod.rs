@@ -1,10 +1,9 @@
-//! Logging: one line for each event on standard error, for people or as JSON; and [traces](otlp), if they
-//! are wanted.
+//! Logging: one line for each event on standard error, for people or as JSON; and optional [traces](otlp).
 //!
-//! A thread of its own writes the lines ([`writer`]). If nobody reads standard error, lines are dropped and
+//! A separate thread writes the lines ([`writer`]). If standard error is not read, lines are dropped and
 //! counted; no request waits for the log. Under systemd's journal, each line begins with its priority
-//! ([`journal`]). What clients wrote is escaped ([`escape`]). Filter and format can be replaced while the
-//! process runs ([`log_settings`]): there is a layer for each format, of which one writes.
+//! ([`journal`]). Text from clients is escaped ([`escape`]). Filter and format can be replaced while the
+//! process runs ([`log_settings`]): there is a layer for each format, of which one is active.
 
 mod escape;
 mod filters;
@@ -33,7 +32,7 @@ use crate::observe::log_settings::{self, LogFormat, LogSettings};
 use crate::observe::metrics;
 use crate::observe::spans;
 
-/// Logging and tracing that have been started.
+/// The running loggers and tracers.
 #[derive(Debug)]
 pub struct Telemetry {
     log: LogThread,
@@ -41,14 +40,14 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Writes the lines that wait, and nothing after them. Returns whether all of them were written: if
-    /// nobody reads standard error, this gives up after a second.
+    /// Writes the waiting lines, and accepts no more. Returns whether all of them were written: after a second
+    /// without progress, this gives up.
     pub fn end(&self) -> bool {
         self.log.end()
     }
 
-    /// Sends the spans that wait, and none after them. Waits for a second at most, and not at all if the
-    /// collector has not taken the last ones.
+    /// Sends the waiting spans, and accepts no more. Waits for at most a second, and not at all if the collector
+    /// has not accepted the last message.
     pub fn end_traces(&self) {
         if let Some(traces) = &self.traces {
             traces.end();
@@ -76,8 +75,8 @@ pub struct TraceSettings {
 /// Starts logging and, with settings for it, the export of traces; once per process.
 ///
 /// # Errors
-/// The filter cannot be parsed, standard error is not open, the export cannot be started, or logging
-/// has been started already.
+/// The filter is invalid, standard error is not open, the export cannot be started, or logging has been started
+/// already.
 pub fn start(logs: LogSettings, traces: Option<TraceSettings>) -> Result<Telemetry, String> {
     let filter = log_settings::start(logs).map_err(|error| format!("--log: {error}"))?;
     let cannot = |error: io::Error| format!("cannot log to standard error: {error}");
@@ -102,17 +101,17 @@ pub fn start(logs: LogSettings, traces: Option<TraceSettings>) -> Result<Telemet
         traces
     });
     let subscriber = Registry::default().with(layers);
-    // Not `try_init`, which also takes in what is logged by the crate `log`: its question whether a line is
-    // enabled, when no line follows, makes layers with filters of their own drop the next one.
+    // `try_init` would also take in lines of the crate `log`: its query whether a line is enabled, when no line
+    // follows, makes layers with their own filters drop the next one.
     set_global_default(subscriber).map_err(|error| error.to_string())?;
     log_panics(writer);
     Ok(Telemetry { log, traces })
 }
 
 /// Counts panics and writes them to the log, where the span names the request. The standard library would
-/// write to standard error itself, and so wait for whoever reads it.
+/// write to standard error itself, and so block while that is not read.
 ///
-/// A panic that goes on in another thread (`resume_unwind`) does not come here again.
+/// A panic that is resumed in another thread (`resume_unwind`) is not counted again.
 fn log_panics(writer: LineWriter) {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {

@@ -1,8 +1,8 @@
-//! Traces: spans of requests on their way to a collector, as OTLP over HTTP.
+//! Traces: exports spans of requests to a collector, as OTLP over HTTP.
 //!
-//! Spans that have ended wait in a bounded queue, which a thread of the SDK empties, batch by batch. The
-//! requests of this thread have a runtime of their own: nothing that a collector does, or leaves undone,
-//! reaches the tasks that answer requests. When too many spans wait, further ones are dropped and counted.
+//! Finished spans wait in a bounded queue, which a thread of the SDK empties in batches. The requests of this thread
+//! have their own runtime, so a slow or failing collector does not affect the tasks that handle requests. When
+//! the queue is full, further spans are dropped and counted.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -33,22 +33,22 @@ use super::TraceSettings;
 use crate::http_client::{self, ExchangeError};
 use crate::observe::version::VERSION;
 
-/// Spans that may wait to be sent: about a kilobyte each.
+/// Maximum number of spans waiting to be sent: about a kilobyte each.
 const WAITING_MAX: usize = 8192;
-/// Spans in one message.
+/// Maximum number of spans in one message.
 const BATCH_MAX: usize = 512;
-/// How long a span waits for others.
+/// Maximum time that a span waits for its batch to fill.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long a message may take, with all attempts at it.
+/// Timeout for a message, including all attempts.
 const SEND_MAX: Duration = Duration::from_secs(10);
-/// The longest answer of a collector that is read, in bytes.
+/// Maximum size of a response of a collector, in bytes.
 const ANSWER_MAX: usize = 64 * 1024;
-/// How long the end of the process waits for a collector that works.
+/// Timeout for the last message when the process ends, if the collector works.
 const END_MAX: Duration = Duration::from_secs(1);
-/// The metric that counts spans: sent, not taken by the collector, or dropped because too many waited.
+/// The metric that counts spans: sent, refused by the collector, or dropped because the queue was full.
 const SPANS: &str = "berth_trace_spans_total";
 
-/// Traces that are being recorded.
+/// The recorder of traces.
 #[derive(Debug)]
 pub(super) struct Traces {
     provider: SdkTracerProvider,
@@ -56,8 +56,8 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    /// Sends the spans that wait, and none after them. Waits for a second at most, and not at all if the
-    /// collector has not taken the last ones.
+    /// Sends the waiting spans, and accepts no more. Waits for at most a second, and not at all if the collector
+    /// has not accepted the last message.
     pub(super) fn end(&self) {
         let is_away = self.sending.is_away.load(Ordering::Relaxed);
         let most = if is_away { Duration::ZERO } else { END_MAX };
@@ -70,7 +70,7 @@ impl Traces {
 /// Starts the export of traces.
 ///
 /// # Errors
-/// There is no TLS.
+/// TLS cannot be set up.
 pub(super) fn start(settings: TraceSettings) -> Result<(Traces, SdkTracer), String> {
     let url = settings.endpoint;
     let shown = url.to_string();
@@ -87,7 +87,7 @@ pub(super) fn start(settings: TraceSettings) -> Result<(Traces, SdkTracer), Stri
     let sending = Arc::new(Sending::to(url));
     let exporter = Reporting { exporter, sending: Arc::clone(&sending) };
     let batches = BatchConfigBuilder::default()
-        // The bound is kept before it comes to this one.
+        // The queue's own bound is never reached: `Bounded` drops spans before.
         .with_max_queue_size(2 * WAITING_MAX)
         .with_max_export_batch_size(BATCH_MAX)
         .with_scheduled_delay(PERIOD)
@@ -110,7 +110,7 @@ pub(super) fn start(settings: TraceSettings) -> Result<(Traces, SdkTracer), Stri
     Ok((Traces { provider, sending }, tracer))
 }
 
-/// The layer that makes spans of OpenTelemetry of those of this program.
+/// Returns the layer that makes OpenTelemetry spans of this program's spans.
 pub(super) fn layer(tracer: SdkTracer) -> OpenTelemetryLayer<Registry, SdkTracer> {
     tracing_opentelemetry::layer()
         .with_tracer(tracer)
@@ -124,13 +124,13 @@ pub(super) fn layer(tracer: SdkTracer) -> OpenTelemetryLayer<Registry, SdkTracer
         .with_error_events_to_status(false)
 }
 
-/// How sending goes.
+/// The state of the export.
 #[derive(Debug)]
 struct Sending {
     url: Url,
-    /// Spans that have ended and are neither sent nor lost.
+    /// Number of finished spans that are neither sent nor lost.
     waiting: AtomicUsize,
-    /// Whether the last message was not taken.
+    /// Whether the last message was not accepted.
     is_away: AtomicBool,
     /// Whether spans are being dropped because too many wait.
     is_full: AtomicBool,
@@ -175,7 +175,7 @@ impl Sending {
     }
 }
 
-/// A queue with a bound that is counted.
+/// A span processor with a bounded, counted queue.
 #[derive(Debug)]
 struct Bounded {
     queue: BatchSpanProcessor,
@@ -206,7 +206,7 @@ impl SpanProcessor for Bounded {
     }
 }
 
-/// An exporter of which it is known how it goes.
+/// An exporter that records its results.
 #[derive(Debug)]
 struct Reporting {
     exporter: OtlpExporter,
@@ -230,7 +230,7 @@ impl SpanExporter for Reporting {
     }
 }
 
-/// The client for messages. It belongs to one thread, which waits for each answer.
+/// The HTTP client for messages. It belongs to one thread, which waits for each response.
 #[derive(Debug)]
 struct Client {
     runtime: Runtime,
@@ -241,7 +241,7 @@ impl Client {
     fn to(url: &Url) -> Result<Self, String> {
         let client = http_client::HttpClient::build(|client| {
             let client = client.timeout(SEND_MAX);
-            // A minimal container has no authorities, and plain http needs none.
+            // A minimal container has no authorities, and plain HTTP needs none.
             if url.scheme() == "http" { client.tls_certs_only(Vec::new()) } else { client }
         });
         let client = client.map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! Where lines of the log go: into a bounded [queue](LineQueue), from which a thread writes them. When
-//! lines before a gap have been written, a line says how many are missing.
+//! Writes lines of the log, by a thread behind a bounded [queue](LineQueue). After the lines before a gap, it
+//! writes a line with the number of missing ones.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -13,24 +13,24 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::observe::line_queue::{LineQueue, Pushed};
 
-/// Bytes that may wait to be written.
+/// Maximum size of all lines waiting to be written, in bytes.
 const WAITING_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// How long the end of the process waits for lines to be written.
+/// Timeout for the last lines when the process ends.
 const END_MAX: Duration = Duration::from_secs(1);
-/// How long the thread pauses if the file does not wait for its reader itself.
+/// Pause of the thread when writing to the file would block.
 const FULL_PAUSE: Duration = Duration::from_millis(50);
-/// The metric that counts lines that were dropped.
+/// The metric that counts dropped lines.
 const DROPPED: &str = "berth_log_lines_dropped_total";
 
 thread_local! {
-    /// The line about dropped lines, on the thread that writes: it does not pass through the buffer.
+    /// The line about dropped lines, on the writing thread: it bypasses the queue.
     static NOTICE: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
 }
 
 /// Starts the thread, which writes to a copy of a descriptor.
 ///
 /// # Errors
-/// The descriptor cannot be copied, or the thread not started.
+/// The descriptor cannot be copied, or the thread cannot be started.
 pub(super) fn start(to: impl AsFd) -> io::Result<(LineWriter, LogThread)> {
     let file = File::from(to.as_fd().try_clone_to_owned()?);
     let queue = LineQueue::new(WAITING_BYTES_MAX);
@@ -45,7 +45,7 @@ pub(super) fn start(to: impl AsFd) -> io::Result<(LineWriter, LogThread)> {
     Ok((LineWriter(Arc::clone(&queue)), LogThread(queue)))
 }
 
-/// The line that says how many lines are missing, in the format of all others; empty if the filter has no
+/// Returns the line with the number of missing lines, in the format of all others; empty if the filter has no
 /// warnings.
 fn notice(dropped: u64) -> Vec<u8> {
     NOTICE.replace(Some(Vec::new()));
@@ -60,7 +60,7 @@ fn write_lines(mut file: impl Write, mut lines: &[u8]) {
             Ok(0) => return count_unwritten(lines),
             Ok(written) => lines = lines.split_at_checked(written).map_or(&[], |it| it.1),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Somebody has set O_NONBLOCK on the pipe.
+            // Another process has set O_NONBLOCK on the pipe.
             Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::sleep(FULL_PAUSE),
             Err(_) => return count_unwritten(lines),
         }
@@ -77,14 +77,14 @@ fn count_unwritten(lines: &[u8]) {
 pub(super) struct LineWriter(Arc<LineQueue>);
 
 impl LineWriter {
-    /// Whether no line is taken any more.
+    /// Returns whether the queue accepts no more lines.
     pub(super) fn has_ended(&self) -> bool {
         self.0.has_ended()
     }
 }
 
 impl Write for LineWriter {
-    /// Takes a whole line, or drops it.
+    /// Takes a complete line, or drops it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let is_notice = NOTICE.with_borrow_mut(|notice| {
             notice.as_mut().map(|notice| notice.extend_from_slice(line)).is_some()
@@ -108,13 +108,13 @@ impl MakeWriter<'_> for LineWriter {
     }
 }
 
-/// The thread that writes.
+/// The writing thread.
 #[derive(Debug)]
 pub(super) struct LogThread(Arc<LineQueue>);
 
 impl LogThread {
-    /// Takes no more lines, and waits until those that wait have been written, a second at most. Returns
-    /// whether they were.
+    /// Accepts no more lines, and waits at most a second until the waiting ones have been written. Returns whether
+    /// they were.
     pub(super) fn end(&self) -> bool {
         self.0.end(END_MAX)
     }
@@ -126,13 +126,13 @@ mod tests {
 
     use super::{WAITING_BYTES_MAX, start};
 
-    /// Whoever logs goes on while nobody reads; the reader who comes back learns how much is missing.
+    /// Logging continues while the pipe is not read; the returning reader gets the number of missing lines.
     #[test]
     fn lines_are_dropped_and_counted_while_nobody_reads() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let (mut lines, thread) = start(&writer).unwrap();
         drop(writer);
-        // More than a pipe takes: the thread stands still from here on, and takes no lines between others.
+        // More than the pipe takes: the thread blocks here, and takes no further lines.
         lines.write_all(format!("{}\n", "x".repeat(1024 * 1024)).as_bytes()).unwrap();
         while !lines.0.progress().0 {
             std::thread::yield_now();

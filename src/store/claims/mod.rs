@@ -24,15 +24,15 @@ use crate::model::claim::{
 use crate::model::{ClassId, ConsumerId, Expected, Generation, Inventory, ProviderId};
 use crate::observe::spans::Phase;
 
-/// The locked state, with the keys that writing needs.
+/// The locked state, with the keys needed for writing.
 pub(super) struct LockedClaims {
     pub(super) state: LockedState,
     rows: BTreeMap<Uuid, ConsumerRow>,
-    /// How the planner is involved.
+    /// The involvement of the planner.
     pub(super) planner_role: PlannerRole,
 }
 
-/// How the planner is involved in what is locked.
+/// The involvement of the planner in the locked rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PlannerRole {
     /// Some of the consumers are placements of plans, take one over, or are tenants that had one.
@@ -41,7 +41,7 @@ pub(super) struct PlannerRole {
     pub(super) has_exclusive_units: bool,
 }
 
-/// A row of `consumers`. `inserted`: what this transaction has inserted, if the consumer did not exist.
+/// A row of `consumers`. `inserted`: the row that this transaction has inserted, if the consumer did not exist.
 struct ConsumerRow {
     id: ConsumerId,
     inserted: Option<Consumer>,
@@ -50,25 +50,25 @@ struct ConsumerRow {
 /// The generation of a new consumer after its first claim, which nearly always comes with it.
 const GENERATION_INSERTED: Generation = 1;
 
-/// The rows that have to be locked.
+/// The rows to lock.
 #[derive(Default)]
 pub(super) struct Needs<'r> {
     /// Consumers to insert if they do not exist, with their owners.
     pub(super) claiming: BTreeMap<Uuid, Owner>,
-    /// All consumers that are named.
+    /// All named consumers.
     pub(super) consumers: BTreeSet<Uuid>,
-    /// Providers that are named.
+    /// All named providers.
     pub(super) providers: BTreeSet<Uuid>,
-    /// Consumers that claim something, and so take over what plans hold for them.
+    /// Consumers that claim something, and so take over the holds of plans for them.
     pub(super) arriving: BTreeSet<Uuid>,
     /// Groups that may abandon units, besides those of the consumers.
     pub(super) groups: BTreeSet<Uuid>,
-    /// Classes that are named.
+    /// All named classes.
     pub(super) classes: BTreeSet<&'r str>,
 }
 
 impl<'r> Needs<'r> {
-    /// The rows that these requests need.
+    /// Collects the rows that these requests need.
     pub(super) fn of(requests: impl IntoIterator<Item = &'r Request>) -> Self {
         let mut needs = Self::default();
         for request in requests {
@@ -101,7 +101,7 @@ impl<'r> Needs<'r> {
     }
 }
 
-/// Locks and reads the rows that are needed.
+/// Locks and reads the needed rows.
 pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedClaims> {
     let _locking = tx.spans.begin(Phase::Lock);
     let (mut rows, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
@@ -120,10 +120,10 @@ pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedCla
 }
 
 impl LockedClaims {
-    /// Checks that these holds are locked or do not exist any more.
+    /// Checks that these holds are locked or no longer exist.
     ///
     /// # Errors
-    /// [`Error::Again`] if one was reserved for its instance while the locks were taken: to lock it now would
+    /// [`Error::Again`] if one was reserved for its instance while the locks were taken: locking it now would
     /// be out of order.
     pub(super) async fn expect(&mut self, tx: &mut Tx<'_>, holds: &[Uuid]) -> Result<()> {
         let known = &self.state.consumers;
@@ -147,14 +147,14 @@ impl LockedClaims {
         Ok(())
     }
 
-    /// Whether the provider is locked.
+    /// Returns whether the provider is locked.
     pub(super) fn has(&self, provider: ProviderId) -> bool {
         self.state.providers.values().any(|it| it.id == provider)
     }
 }
 
-/// Inserts the consumers that do not exist, and returns them with those among them that plans expect as
-/// instances. A transaction that inserts the same consumer at the same time waits here.
+/// Inserts the missing consumers, and returns them with those among them that plans expect as instances. A
+/// transaction that inserts the same consumer at the same time waits here.
 async fn insert_consumers(
     conn: &mut PgConnection,
     claiming: &BTreeMap<Uuid, Owner>,
@@ -195,9 +195,9 @@ async fn insert_consumers(
     Ok((inserted, expected))
 }
 
-/// Locks the consumers that existed before, and returns the state of all. The holds that plans keep for
-/// them, or for the newly inserted `expected` ones, are locked as well if the consumers claim something:
-/// they are about to take these over. An inserted consumer is locked already.
+/// Locks the consumers that existed before, and returns the state of all. If consumers claim something, the
+/// holds that plans keep for them, or for the newly inserted `expected` ones, are locked as well, because the
+/// claims take them over. An inserted consumer is locked already.
 async fn lock_consumers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
@@ -275,7 +275,7 @@ async fn read_held(
     Ok(providers)
 }
 
-/// Locks the providers that are named or that the consumers use, and the roots of all exclusive units of the
+/// Locks the providers that are named or used by the consumers, and the roots of all exclusive units of the
 /// consumers' groups: when a unit is abandoned, the generations of its hosts move.
 async fn lock_providers(
     conn: &mut PgConnection,
@@ -319,7 +319,7 @@ async fn lock_providers(
         .collect())
 }
 
-/// Reads the inventories of the providers with the names of their classes, and how the planner is involved:
+/// Reads the inventories of the providers with the names of their classes, and the involvement of the planner:
 /// in the same statement, because it begins after everything is locked.
 async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> Result<PlannerRole> {
     let ids: Vec<i64> = state.providers.values().map(|provider| provider.id.0).collect();
@@ -361,7 +361,7 @@ async fn read_inventories(conn: &mut PgConnection, state: &mut LockedState) -> R
     Ok(planner_role)
 }
 
-/// Adds the classes that are named but that no locked provider has inventory of.
+/// Adds the named classes of which no locked provider has inventory.
 async fn read_classes(
     conn: &mut PgConnection,
     needs: &Needs<'_>,

@@ -1,4 +1,4 @@
-//! Reads what claims need as [`lock`](super::lock) does, but locks nothing: for those who only judge.
+//! Reads the rows that claims need as [`lock`](super::lock) does, but without locks, for judging only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use crate::store::audit;
 use crate::store::change::Tx;
 use crate::store::error::Result;
 
-/// Reads the rows that are needed, without locks. The transaction must see one snapshot.
+/// Reads the needed rows without locks. The transaction must see one snapshot.
 pub(in crate::store) async fn read(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedClaims> {
     let (mut consumers, rows) = consumers(tx.conn, needs).await?;
     let held = read_held(tx.conn, &mut consumers, &rows).await?;
@@ -24,7 +24,7 @@ pub(in crate::store) async fn read(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result
     Ok(LockedClaims { state, rows, planner_role })
 }
 
-/// The consumers that are named, and the holds that plans keep for those that claim something.
+/// Reads the named consumers, and the holds that plans keep for those that claim something.
 async fn consumers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
@@ -53,7 +53,7 @@ async fn consumers(
     Ok((consumers, rows))
 }
 
-/// The providers that are named or that the consumers use.
+/// Reads the providers that are named or used by the consumers.
 async fn providers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,

@@ -11,8 +11,8 @@ use crate::model::claim::{Consumer, ConsumerState, LockedState};
 use crate::store::change::Tx;
 use crate::store::error::{Error, Result};
 
-/// Writes the difference between the state as it was locked and as it is now. Inventories are not added,
-/// changed or removed here, except for how much of them is used.
+/// Writes the difference between the state as it was locked and as it is now. Of inventories, only their use is
+/// changed here.
 ///
 /// # Errors
 /// Those of the database; a bug if allocations and inventories do not add up.
@@ -44,17 +44,17 @@ pub(in crate::store) async fn write(
     rows.write(tx.conn).await
 }
 
-/// By how much the generations of providers moved.
+/// The steps by which the generations of providers moved.
 #[derive(Debug, Default)]
 pub(in crate::store) struct GenerationSteps(BTreeMap<ProviderId, i64>);
 
 impl GenerationSteps {
-    /// The generations as locked, to be compared with when all is judged.
+    /// Remembers the generations as locked.
     pub(in crate::store) fn before(state: &LockedState) -> Self {
         Self(state.providers.values().map(|provider| (provider.id, provider.generation)).collect())
     }
 
-    /// What has moved since [`GenerationSteps::before`].
+    /// Returns the steps since [`GenerationSteps::before`].
     pub(in crate::store) fn since(mut self, state: &LockedState) -> Self {
         for provider in state.providers.values() {
             if let Some(generation) = self.0.get_mut(&provider.id) {
@@ -96,7 +96,7 @@ impl Rows {
             self.gone.2.push(place.1.0);
         }
         for (place, amount) in now {
-            // A row is written anew even when the amount is the same: its time stamp moves.
+            // A row is written again even when the amount is the same: its time stamp moves.
             if consumer.before != consumer.now {
                 self.held.0.push(row.id.0);
                 self.held.1.push(place.0.0);
@@ -121,10 +121,10 @@ impl Rows {
         }
     }
 
-    /// One statement for everything: constraints are checked at its end, when all is in place.
+    /// Writes everything in one statement: constraints are checked at its end, when all is in place.
     ///
     /// # Errors
-    /// Those of the database; a bug if other rows have changed than were meant to, which no foreign key would
+    /// Those of the database; a bug if other rows have changed than intended, which no foreign key would
     /// detect.
     async fn write(&self, conn: &mut PgConnection) -> Result<()> {
         let changed = sqlx::query!(

@@ -1,4 +1,4 @@
-//! Describes what a transaction has changed.
+//! Describes the changes of a transaction.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::store::effects::Recorder;
 use crate::store::error::{Error, Result};
 use crate::store::owners::OwnerNames;
 
-/// The changes in an order in which the last that says the generation of a provider is right, with the recorder
-/// of each if it is not that of the whole transaction.
+/// Returns the changes, each with its recorder if that is not the transaction's. In their order, the last one with
+/// a provider's generation has the right one.
 pub(super) async fn changes(
     conn: &mut PgConnection,
     noted: Noted,
@@ -40,7 +40,7 @@ fn named(consumer: NotedConsumer, names: &OwnerNames) -> Result<ConsumerState> {
     Ok(ConsumerState { uuid, generation, project, user, consumer_type, allocations, providers })
 }
 
-/// The present states of those providers that exist, ascending by key.
+/// Reads the present states of those providers that exist, ascending by key.
 async fn states(
     conn: &mut PgConnection,
     keys: &BTreeSet<i64>,

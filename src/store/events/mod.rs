@@ -1,21 +1,21 @@
-//! The log of changes, which clients follow: every change of providers, consumers, traits and resource classes,
-//! with the state that it left. It is written in the transaction of the change, so it has exactly what was
-//! committed; [`numbering`] gives numbers afterwards, [`reading`] reads by number, [`tail`] says what the last
-//! number is, and [`retention`] removes what is old.
+//! The log of events, which clients follow: every change of providers, consumers, traits and resource classes, with
+//! the state that it left. It is written in the transaction of the change, so it has exactly the committed
+//! changes; [`numbering`] numbers them afterwards, [`reading`] reads by number, [`tail`] publishes the last
+//! number, and [`retention`] removes old events.
 //!
 //! # Numbers
 //!
 //! Transactions cannot know in which order they will commit. So rows have no numbers, but a sequence number that
 //! is drawn when everything that the transaction changes is locked. From time to time a replica takes a snapshot
 //! and stores it as a *batch*: it has the transactions that are visible in this snapshot and not in that of the
-//! batch before, in the order of their sequence numbers, and so the number of each event is settled.
+//! previous batch, in the order of their sequence numbers, which fixes the number of each event.
 //!
 //! Example: transaction A changes a provider, draws 7 and stays open; B changes another one, draws 8 and commits.
 //! A batch has B alone; A is in a later one, whose snapshot sees it. Had B waited for a lock of A, it would have
 //! drawn its number after A's commit. So an event comes after all that its transaction could have seen.
 //!
-//! Numbers begin with the microseconds since 1970 if that is more than the number before. Whatever state a
-//! database is restored to, no number is used twice, and a number that is unknown is recognised.
+//! Numbers start at the microseconds since 1970 if that is more than the previous number. Whatever state a
+//! database is restored to, no number is used twice, and an unknown number is recognised.
 
 mod describing;
 mod numbering;
@@ -39,19 +39,19 @@ pub(super) use retention::remove_old;
 pub(super) use snapshot_number::Numbering;
 pub(super) use tail::Tail;
 
-/// A transaction that changes more providers than this is not described: the log begins anew.
+/// A transaction that changes more providers than this is not described: the log restarts.
 const PROVIDERS_MAX: usize = 1000;
 
-/// How the log is kept.
+/// Settings of the log of events.
 #[derive(Clone, Copy, Debug)]
 pub struct EventLog {
-    /// After how many hours an event is removed.
+    /// Age at which events are removed, in hours.
     pub hours: u16,
-    /// Puts events into a JSON list.
+    /// Writes events as a JSON list.
     pub write: fn(&[Event<'_>]) -> String,
 }
 
-/// An event: a change, and who has made it.
+/// An event: a change, and the request behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'e> {
     /// The change.
@@ -60,7 +60,7 @@ pub struct Event<'e> {
     pub origin: Option<&'e Origin>,
 }
 
-/// What has changed, and how it is now.
+/// A change with the new state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
     /// A provider, apart from the use of its inventories; `None`: it was deleted.
@@ -97,35 +97,35 @@ pub struct ProviderState {
 pub struct ConsumerState {
     /// The consumer.
     pub uuid: Uuid,
-    /// Its generation; `None`: it holds nothing any more, and so does not exist.
+    /// Its generation; `None`: it has no allocations any more, and so does not exist.
     pub generation: Option<Generation>,
     /// Its project, or the last one.
     pub project: String,
     /// Its user, or the last one.
     pub user: String,
-    /// Its type, or the last one; `None` if it was never said.
+    /// Its type, or the last one; `None` if no client has given one.
     pub consumer_type: Option<String>,
-    /// What it holds, by provider and class.
+    /// Its allocations, by provider and class.
     pub allocations: BTreeMap<Uuid, BTreeMap<String, i64>>,
-    /// The generations of all providers on which it holds or held something.
+    /// The generations of all providers on which it has or had allocations.
     pub providers: BTreeMap<Uuid, Generation>,
 }
 
-/// What a transaction has changed so far.
+/// The changes of a transaction so far.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
-    /// Providers that are not just used more or less.
+    /// Providers with changes other than of their use.
     pub(super) providers: BTreeSet<i64>,
     /// Providers that were deleted.
     pub(super) gone: Vec<Uuid>,
-    /// Consumers, in their order.
+    /// Consumers, in order.
     pub(super) consumers: Vec<(Recorder, NotedConsumer)>,
-    /// Names that are known by their keys.
+    /// Known names of owners by their keys.
     pub(super) owner_names: OwnerNames,
     names: Vec<Change>,
 }
 
-/// What has become of a consumer, with the keys of its owners.
+/// The change of a consumer, with the keys of its owners.
 #[derive(Debug)]
 pub(super) struct NotedConsumer {
     uuid: Uuid,
@@ -136,7 +136,7 @@ pub(super) struct NotedConsumer {
 }
 
 impl Noted {
-    /// Notes that a trait or a class was created, was deleted or has another name.
+    /// Records that a trait or a class was created, deleted or renamed.
     pub(super) fn name(&mut self, kind: Kind, before: Option<&str>, after: Option<&str>) {
         let (before, after) = (before.map(str::to_owned), after.map(str::to_owned));
         match kind {
@@ -163,7 +163,7 @@ impl Noted {
 }
 
 impl NotedConsumer {
-    /// What has become of a consumer in a state that is judged.
+    /// Returns the change of a consumer in a judged state.
     pub(super) fn of(
         (uuid, before, now): (Uuid, Option<&Consumer>, Option<&Consumer>),
         names: &super::effects::Names,
@@ -187,10 +187,10 @@ impl NotedConsumer {
 }
 
 impl EventLog {
-    /// Adds what a transaction has changed to the change log and to this one.
+    /// Adds the changes of a transaction to the change log and to this one.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub(super) async fn write(
         self,
         conn: &mut PgConnection,
@@ -232,7 +232,7 @@ impl EventLog {
     }
 }
 
-/// Adds what a transaction has changed to the change log.
+/// Adds the changed providers of a transaction to the change log.
 pub(super) async fn log(conn: &mut PgConnection, touched: &[i64]) -> Result<()> {
     if !touched.is_empty() {
         sqlx::query!("insert into change_log (providers) values ($1)", touched)

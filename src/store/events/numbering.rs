@@ -1,38 +1,38 @@
-//! Gives numbers to events, batch by batch; see the [module above](super).
+//! Numbers events, batch by batch; see the [module above](super).
 //!
-//! The log begins anew where it has missed something: a transaction with a row in the change log and none in the
-//! log of events (of a replica without `--events`, or of the version before), a change log that was pruned beyond
-//! the last batch, or a database that was restored. Who has read before is told so.
+//! The log restarts where it has a gap: a transaction with a row in the change log and none in the log of events (of
+//! a replica without `--events`, or of the previous version), a change log that was pruned beyond the last batch,
+//! or a database that was restored. Clients with an earlier number get an error.
 
 use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use crate::store::error::{Error, Result};
 
-/// What is known before numbers are given.
+/// The state before numbers are given.
 #[derive(Debug)]
 pub(super) struct Look {
     /// The number of the last batch, if there is one.
     last: Option<i64>,
-    /// How many events are new.
+    /// Number of new events.
     count: i64,
-    /// The snapshot that they are visible in.
+    /// The snapshot in which they are visible.
     snapshot: String,
     /// Whether this database wrote the log.
     is_ours: bool,
-    /// Whether something is missing in it.
+    /// Whether it has a gap.
     has_gap: bool,
     /// The time in microseconds since 1970.
     now: i64,
 }
 
-/// What has to be stored.
+/// The decision about what to store.
 #[derive(Debug, PartialEq, Eq)]
 enum Decision {
     /// Nothing: this is the last number.
     Same(i64),
-    /// A batch with so many events.
+    /// A batch with `count` events.
     Batch { number: i64, count: i64 },
-    /// The log begins anew; what is there of another database goes.
+    /// Restart the log; the rows of another database are deleted.
     Begin { number: i64, is_foreign: bool },
 }
 
@@ -47,10 +47,10 @@ fn decide(look: &Look) -> Decision {
     }
 }
 
-/// Gives numbers if there is something to give them to, and returns the last one.
+/// Numbers new events, if there are any, and returns the last number.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub(in crate::store) async fn keep_up(conn: &mut PgConnection) -> Result<i64> {
     // Nothing is written or locked while nothing changes.
     if let Decision::Same(last) = decide(&look(conn, None).await?) {
@@ -62,11 +62,11 @@ pub(in crate::store) async fn keep_up(conn: &mut PgConnection) -> Result<i64> {
     Ok(number)
 }
 
-/// Gives numbers, and lets the last batch reach up to now even if there is nothing to give them to. To be called
-/// before the change log is pruned: what goes there must not be later than the last batch.
+/// Numbers new events, and extends the last batch to the present even if there are none. Pruning of the change log
+/// calls this first: it must not remove rows that are later than the last batch.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub(in crate::store) async fn reach_now(conn: &mut PgConnection) -> Result<()> {
     // While nothing changes there is nothing to prune.
     let may_prune = sqlx::query_scalar!(r#"select exists (select from change_log) as "any!""#);
@@ -94,23 +94,23 @@ pub(in crate::store) async fn reach_now(conn: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Begins a transaction that may give numbers. Others wait until it ends.
+/// Begins a transaction that may number events. Others wait until it ends.
 pub(super) async fn lock(conn: &mut PgConnection) -> Result<Transaction<'_, Postgres>> {
     let mut tx = conn.begin().await?;
-    // A number that has been told must not get lost.
+    // A published number must not get lost.
     sqlx::raw_sql("set local synchronous_commit = on").execute(&mut *tx).await?;
     sqlx::query!("select from event_log for update").execute(&mut *tx).await?;
     Ok(tx)
 }
 
-/// Gives numbers to all events that are visible in a snapshot, or now, and returns the last one. The snapshot
-/// must have been taken since the [`lock`].
+/// Numbers all events that are visible in a snapshot, or now, and returns the last number. The snapshot must have
+/// been taken since the [`lock`].
 pub(super) async fn number(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<i64> {
     let look = look(conn, snapshot).await?;
     store(conn, decide(&look), &look).await
 }
 
-/// Stores what was decided, and returns the last number.
+/// Stores the decision, and returns the last number.
 async fn store(conn: &mut PgConnection, decision: Decision, look: &Look) -> Result<i64> {
     let (number, count) = match decision {
         Decision::Same(last) => return Ok(last),
@@ -140,7 +140,7 @@ async fn store(conn: &mut PgConnection, decision: Decision, look: &Look) -> Resu
     Ok(number)
 }
 
-/// The change log is looked at as a refresh does (`world_rows`). The two logs are compared by transaction.
+/// Reads the change log as a refresh does (`world_rows`), and compares the two logs by transaction.
 async fn look(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<Look> {
     let look = sqlx::query_as!(
         Look,

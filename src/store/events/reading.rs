@@ -8,17 +8,17 @@ use super::numbering;
 use crate::store::Store;
 use crate::store::error::{Error, Result};
 
-/// Transactions that are read at once at the most.
+/// Maximum number of transactions read at once.
 const PAGE: i64 = 32;
-/// No further transaction is read at once with those that have so many bytes.
+/// Number of bytes after which no further transaction is read at once.
 const PAGE_BYTES: i64 = 4 << 20;
 
-/// How far a reader has got.
+/// The position of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// The number of the last event that was read.
     pub number: i64,
-    /// Where that is in its batch, if it is known.
+    /// Its position in its batch, if known.
     within: Option<Within>,
 }
 
@@ -26,18 +26,18 @@ pub struct Cursor {
 struct Within {
     /// The number of the batch.
     batch: i64,
-    /// The last row of it that was read.
+    /// The last row of the batch that was read.
     seq: i64,
     /// The number of the last event of that row.
     number: i64,
 }
 
-/// What comes after a cursor.
+/// The events after a cursor.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// Events, and the cursor behind them.
+    /// Events, and the cursor after them.
     Events(Vec<Row>, Cursor),
-    /// Nothing, so far.
+    /// No events yet.
     Nothing,
     /// The log does not reach back to the cursor, or has never had its number.
     Gap,
@@ -48,44 +48,44 @@ pub enum Found {
 pub struct Row {
     /// The number of its first event.
     pub first: i64,
-    /// When it was made, as RFC 3339 writes it.
+    /// The time of the transaction, as RFC 3339.
     pub at: String,
     /// A JSON list of its events.
     pub entries: String,
 }
 
 impl Cursor {
-    /// Behind the event with a number.
+    /// Returns the cursor after the event with a number.
     pub fn at(number: i64) -> Self {
         Self { number, within: None }
     }
 }
 
 impl Store {
-    /// Whether the log of events is kept.
+    /// Returns whether the log of events is on.
     pub fn keeps_events(&self) -> bool {
         self.primary().options().events.is_some()
     }
 
-    /// The number of the last event that was committed before this call.
+    /// Returns the number of the last event that was committed before this call.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn event_number(&self) -> Result<i64> {
         let number = self.read(|conn| async move { Ok(numbering::keep_up(conn).await) }.boxed());
         number.await?.map_err(Error::settled)
     }
 
-    /// The next events after a cursor.
+    /// Returns the next events after a cursor.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn events_after(&self, cursor: Cursor) -> Result<Found> {
         let found = self.read(move |conn| async move { Ok(after(conn, cursor).await) }.boxed());
         found.await?.map_err(Error::settled)
     }
 
-    /// Changes whenever events may have got numbers.
+    /// Returns a receiver that changes whenever events may have been numbered.
     pub fn event_tail(&self) -> watch::Receiver<i64> {
         self.tail.follow()
     }
@@ -119,7 +119,7 @@ async fn after(conn: &mut PgConnection, cursor: Cursor) -> Result<Found> {
     else {
         return Ok(Found::Nothing);
     };
-    // What is before a batch goes only with the batch itself.
+    // Rows before a batch are removed only with the batch itself.
     let Some(before) = place.before else { return Ok(Found::Gap) };
     let within = match cursor.within {
         Some(within) if within.batch == number => within,
@@ -132,13 +132,13 @@ async fn after(conn: &mut PgConnection, cursor: Cursor) -> Result<Found> {
 struct Batch {
     number: i64,
     count: i64,
-    /// What is visible in it.
+    /// The transactions visible in the batch.
     snapshot: String,
-    /// What was visible in the batch before.
+    /// The transactions visible in the previous batch.
     before: String,
 }
 
-/// The next rows of a batch.
+/// Reads the next rows of a batch.
 async fn rows(
     conn: &mut PgConnection,
     batch: &Batch,
@@ -191,7 +191,7 @@ async fn rows(
         }
     }
     if within.number == batch.number - batch.count && read.is_empty() && within.seq == 0 {
-        // The batch has gone meanwhile.
+        // The batch was removed meanwhile.
         return Ok(Found::Gap);
     }
     let number = within.number.max(since);

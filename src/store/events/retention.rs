@@ -1,6 +1,6 @@
-//! Removes old events, some at a time with pauses between.
+//! Removes old events, in small pieces with pauses between.
 //!
-//! First their batches go, and are gone for readers at once; then the rows.
+//! First their batches are removed, which hides the events from readers; then the rows.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::EventLog;
 use crate::store::error::Result;
 use crate::store::prune::{Pruning, bounded};
 
-/// Removes what is older than the log is kept.
+/// Removes events older than the retention time.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub(in crate::store) async fn remove_old(
     conn: &mut PgConnection,
     log: EventLog,
@@ -28,7 +28,7 @@ pub(in crate::store) async fn remove_old(
     Ok(())
 }
 
-/// Removes old batches but the last of them, of which the snapshot is left: events begin behind it.
+/// Removes old batches, but keeps the last one with its snapshot: events begin after it.
 async fn forget(conn: &mut PgConnection, log: EventLog) -> Result<()> {
     sqlx::query!(
         "with turn as materialized (
@@ -48,7 +48,7 @@ async fn forget(conn: &mut PgConnection, log: EventLog) -> Result<()> {
     Ok(())
 }
 
-/// Removes some rows that are visible in the snapshot of the first batch, which has no events. Returns how many.
+/// Removes some rows that are visible in the snapshot of the first batch, which has no events. Returns their number.
 async fn remove_piece(conn: &mut PgConnection, limit: i64) -> Result<u64> {
     let removed = sqlx::query!(
         "with first as materialized (

@@ -1,7 +1,7 @@
-//! The number of a snapshot: that of the last event which is visible in it.
+//! The number of a snapshot: that of the last event visible in it.
 //!
-//! Whoever takes the snapshot of a bulk read locks the numbers first, takes the snapshot, and gives numbers to
-//! exactly what is visible in it. So all events up to the number are in what is read, and all later ones are not.
+//! A bulk read locks the numbers first, takes its snapshot, and then numbers exactly the events visible in it. So
+//! its data include all events up to the number, and no later ones.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::numbering;
 use crate::store::error::Result;
 use crate::store::primary::Term;
 
-/// A connection on which numbers can be given.
+/// A connection for numbering events.
 #[derive(Debug)]
 pub(in crate::store) struct Numbering {
     conn: PoolConnection<Postgres>,
 }
 
-/// The lock on the numbers. Ends when it is dropped.
+/// The lock on the numbers, held until this is dropped.
 pub(in crate::store) struct Locked<'c>(Transaction<'c, Postgres>);
 
 impl Numbering {
-    /// A connection of the pool.
+    /// Takes a connection of the pool.
     pub(in crate::store) async fn new(term: &Arc<Term>) -> Result<Self> {
         let conn = term.during(async { Ok(term.pool().acquire().await?) }).await?;
         Ok(Self { conn })
@@ -35,7 +35,7 @@ impl Numbering {
 }
 
 impl Locked<'_> {
-    /// The number of a snapshot that was taken since.
+    /// Returns the number of a snapshot that was taken under the lock.
     pub(in crate::store) async fn number(mut self, snapshot: &str) -> Result<i64> {
         let number = numbering::number(&mut self.0, Some(snapshot)).await?;
         self.0.commit().await?;

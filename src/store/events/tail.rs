@@ -1,5 +1,4 @@
-//! Says when there are new events: a task that gives numbers, often while somebody follows the log, and now and
-//! then otherwise.
+//! Publishes new events: a task that numbers them, often while a client follows the log, and seldom otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +14,14 @@ use crate::store::error::{Error, Result};
 use crate::store::primary::{Primary, Term};
 use crate::store::{FEED_WAIT_MAX, statement_plans, waiting};
 
-/// How often numbers are given while somebody follows the log.
+/// Interval of numbering while a client follows the log.
 const OFTEN: Duration = Duration::from_millis(100);
-/// How often they are given otherwise: often enough that the change log, with which the log of events is
-/// compared, has not been pruned.
+/// Interval otherwise: short enough that the change log, which is compared with the log of events, has not been
+/// pruned.
 const SELDOM: Duration = Duration::from_secs(5);
-/// The pause after a failure.
+/// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long giving numbers may take.
+/// Timeout for numbering.
 const STATEMENT_MAX: Duration = Duration::from_secs(15);
 
 /// The end of the log. The task ends when the last clone is dropped.
@@ -34,7 +33,7 @@ pub(in crate::store) struct Tail {
 }
 
 impl Tail {
-    /// Starts the task; without one, the log is not kept and has no end.
+    /// Starts the task, unless the log of events is off.
     pub(in crate::store) fn start(primary: &Primary) -> Self {
         let number = Arc::new(watch::Sender::new(0));
         let follow_now = Arc::new(Notify::new());
@@ -51,7 +50,7 @@ impl Tail {
         Self { number, follow_now, _task: Arc::new(task) }
     }
 
-    /// Changes whenever events have got numbers.
+    /// Returns a receiver that changes whenever events have been numbered.
     pub(in crate::store) fn follow(&self) -> watch::Receiver<i64> {
         let follower = self.number.subscribe();
         self.follow_now.notify_one();

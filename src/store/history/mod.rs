@@ -1,9 +1,9 @@
-//! The history of changes: who has changed what, with the state before and after. It is written in the
-//! transaction of the change, so it has exactly what was committed.
+//! The history of changes, with their callers and the states before and after. It is written in the transaction of
+//! the change, so it has exactly the committed changes.
 //!
-//! [`reading`] finds the entries about an object, [`retention`] removes old ones. `history_periods` says from when to
-//! when changes were recorded: a replica with the option begins a period at its start unless one is open, and a
-//! replica without it ends the open one, because what it changes is not recorded.
+//! [`reading`] finds the entries about an object, [`retention`] removes old ones. `history_periods` has the times
+//! during which changes were recorded: a replica with the option begins a period at its start unless one is open,
+//! and a replica without it ends the open one, because its changes are not recorded.
 
 pub mod reading;
 mod retention;
@@ -20,19 +20,19 @@ use super::effects::{Content, Effect, Kind, Recorder, State};
 use super::primary::Primary;
 pub(super) use retention::{Retention, measure};
 
-/// How the history is kept.
+/// Settings of the history.
 #[derive(Clone, Copy, Debug)]
 pub struct History {
-    /// After how many days an entry is removed.
+    /// Age at which entries are removed, in days.
     pub days: u16,
-    /// Puts an effect into words.
+    /// Describes an effect in words.
     pub summary: fn(&Effect) -> Summary,
 }
 
 /// An effect in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What was changed.
+    /// The kind of the object.
     pub kind: &'static str,
     /// The state before, as JSON; `None`: there was nothing.
     pub before: Option<String>,
@@ -40,10 +40,10 @@ pub struct Summary {
     pub after: Option<String>,
 }
 
-/// Notes in the database that this replica records changes from now on, or that it does not.
+/// Stores that this replica records changes from now on, or that it does not.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub(super) async fn begin(primary: &Primary, history: Option<History>) -> Result<()> {
     let is_on = history.is_some();
     primary
@@ -70,10 +70,10 @@ pub(super) async fn begin(primary: &Primary, history: Option<History>) -> Result
 }
 
 impl History {
-    /// What `berth` commands record in: the history, if changes are recorded at present.
+    /// Returns the settings for `berth` commands: on if changes are recorded at present.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub(super) async fn of_commands(
         conn: &mut PgConnection,
         summary: fn(&Effect) -> Summary,
@@ -85,7 +85,7 @@ impl History {
         Ok(is_on.fetch_one(conn).await?.then_some(Self { days: u16::MAX, summary }))
     }
 
-    /// Adds entries within the transaction that has these effects.
+    /// Adds entries for the effects of a transaction, within it.
     pub(super) async fn write(
         self,
         conn: &mut PgConnection,
@@ -147,7 +147,7 @@ struct Rows<'e> {
     generation: Vec<Option<i64>>,
     before: Vec<Option<String>>,
     after: Vec<Option<String>>,
-    /// Arrays as PostgreSQL writes them.
+    /// Arrays in PostgreSQL's notation.
     subjects: Vec<String>,
 }
 
@@ -183,7 +183,7 @@ fn provider_name(state: &State) -> Option<&str> {
     }
 }
 
-/// The objects that an effect is about: what was changed, and the providers and the instance that it names.
+/// Returns the objects that an effect is about: the changed one, and the providers and the instance that it names.
 /// Classes and traits have no UUID.
 fn subjects(effect: &Effect) -> BTreeSet<Uuid> {
     let mut subjects = BTreeSet::new();

@@ -7,45 +7,45 @@ use uuid::Uuid;
 
 use super::super::Result;
 
-/// Objects that one name is looked up for at the most: the provider that has it, and providers that had it.
+/// Maximum number of objects looked up for one name: the provider that has it, and providers that had it.
 const NAMESAKES_MAX: i64 = 100;
-/// Entries that are read at once at the most.
+/// Maximum number of entries read at once.
 const PAGE: i64 = 1000;
 
-/// Which entries to read.
+/// A query for entries.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// A UUID, or the name of a provider.
     pub object: String,
     /// Only entries from this time on, in seconds since 1970.
     pub since: Option<f64>,
-    /// How many entries at the most, the newest.
+    /// Maximum number of entries, of which the newest are returned.
     pub limit: u32,
 }
 
-/// What was found.
+/// The result of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// When changes were recorded, in the order of time.
+    /// The periods during which changes were recorded, in the order of time.
     pub periods: Vec<Period>,
-    /// The objects that the question is about.
+    /// The objects that the query is about.
     pub objects: Vec<Uuid>,
-    /// The entries, the newest first.
+    /// The entries, newest first.
     pub entries: Vec<Entry>,
-    /// Whether there are more, older ones.
+    /// Whether there are older ones.
     pub has_more: bool,
-    /// The names of the providers that the entries are about, as far as these exist.
+    /// The names of the existing providers that the entries are about.
     pub names: BTreeMap<Uuid, String>,
 }
 
-/// A time during which all changes were recorded.
+/// A period during which all changes were recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Period {
-    /// Its begin, as RFC 3339 writes it.
+    /// Its beginning, as RFC 3339.
     pub began: String,
-    /// The same in seconds since 1970.
+    /// Its beginning, in seconds since 1970.
     pub began_at: f64,
-    /// Its end; `None`: it lasts.
+    /// Its end; `None`: it has not ended.
     pub ended: Option<String>,
 }
 
@@ -54,9 +54,9 @@ pub struct Period {
 pub struct Entry {
     /// Its number. Of the changes of one object, the later one has the higher number.
     pub id: i64,
-    /// When it was made, as RFC 3339 writes it.
+    /// The time of the change, as RFC 3339.
     pub at: String,
-    /// The same in seconds since 1970.
+    /// The time of the change, in seconds since 1970.
     pub at_seconds: f64,
     /// The id of the request; `None` if there was none.
     pub request_id: Option<String>,
@@ -66,24 +66,24 @@ pub struct Entry {
     pub user: Option<String>,
     /// The id of the caller's project.
     pub project: Option<String>,
-    /// What was changed.
+    /// The kind of the object.
     pub kind: String,
-    /// Its identity.
+    /// The object's identity.
     pub object: String,
-    /// The generation afterwards, or the last one.
+    /// The generation after the change, or the last one.
     pub generation: Option<i64>,
     /// The state before, as JSON.
     pub before: Option<String>,
     /// The state after, as JSON.
     pub after: Option<String>,
-    /// The objects that this is about.
+    /// The UUIDs of the objects that it is about.
     pub subjects: Vec<Uuid>,
 }
 
 /// Reads the entries about an object.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub async fn read(conn: &mut PgConnection, question: &Question) -> Result<Found> {
     let mut found = Found {
         periods: periods(conn).await?,
@@ -123,7 +123,7 @@ async fn periods(conn: &mut PgConnection) -> Result<Vec<Period>> {
     Ok(periods.fetch_all(conn).await?)
 }
 
-/// The object with a UUID, or the providers that have a name or had it.
+/// Returns the object with a UUID, or the providers that have or had a name.
 async fn objects(conn: &mut PgConnection, object: &str) -> Result<Vec<Uuid>> {
     if let Ok(uuid) = Uuid::parse_str(object) {
         return Ok(vec![uuid]);
@@ -140,7 +140,7 @@ async fn objects(conn: &mut PgConnection, object: &str) -> Result<Vec<Uuid>> {
     Ok(uuids.fetch_all(conn).await?)
 }
 
-/// The next entries about any of the objects, the newest first.
+/// Reads the next entries about any of the objects, newest first.
 async fn page(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<Vec<Entry>> {
     let entries = sqlx::query_as!(
         Entry,

@@ -1,7 +1,7 @@
-//! Removes old entries of the history, some at a time with pauses between, and measures the history.
+//! Removes old entries of the history, in small pieces with pauses between, and measures the history.
 //!
-//! Entries are removed in the order of their ids, which is that of their times but for transactions that
-//! overlap. A replica remembers how far it has got, so that it does not read the index entries of removed rows again
+//! Entries are removed in the order of their ids, which is that of their times except for transactions that
+//! overlap. A replica remembers its progress, so that it does not read the index entries of removed rows again
 //! while vacuum is delayed. One replica removes at a time.
 
 use metrics::{counter, gauge};
@@ -20,10 +20,10 @@ pub(in crate::store) struct Retention {
 }
 
 impl Retention {
-    /// Removes what is older than the history is kept.
+    /// Removes entries older than the retention time.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub(in crate::store) async fn remove_old(
         &mut self,
         conn: &mut PgConnection,
@@ -32,7 +32,7 @@ impl Retention {
     ) -> Result<()> {
         let due = bounded(due(conn, self.reached, history.days)).await?;
         let Some(before) = due else { return Ok(()) };
-        // A reader that finds entries gone is told that they are.
+        // Before the removal, so that a reader that misses entries finds the shorter period.
         bounded(shorten(conn, before)).await?;
         let limit = i64::from(pruning.piece);
         loop {
@@ -47,7 +47,7 @@ impl Retention {
     }
 }
 
-/// The time, in seconds since 1970, before which entries are removed; `None` if there are no such entries.
+/// Returns the time, in seconds since 1970, before which entries are removed; `None` if there are no such entries.
 async fn due(conn: &mut PgConnection, reached: i64, days: u16) -> Result<Option<f64>> {
     let due = sqlx::query_scalar!(
         r#"select extract(epoch from now() - make_interval(days => $2))::double precision as "due!"
@@ -59,7 +59,7 @@ async fn due(conn: &mut PgConnection, reached: i64, days: u16) -> Result<Option<
     Ok(due.fetch_optional(conn).await?)
 }
 
-/// Notes that entries before a time are removed.
+/// Stores that entries before a time are removed.
 async fn shorten(conn: &mut PgConnection, before: f64) -> Result<()> {
     sqlx::query!(
         "with gone as (delete from history_periods where ended < to_timestamp($1))
@@ -72,14 +72,14 @@ async fn shorten(conn: &mut PgConnection, before: f64) -> Result<()> {
     Ok(())
 }
 
-/// What was removed at once.
+/// The entries removed at once.
 struct Removed {
     count: i64,
     /// The highest id.
     last: i64,
 }
 
-/// Removes the next entries; none if another replica does so at the moment.
+/// Removes the next entries; none if another replica is removing entries.
 async fn remove_piece(
     conn: &mut PgConnection,
     reached: i64,
@@ -112,7 +112,7 @@ async fn remove_piece(
 /// Records the size of the history as metrics.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
 pub(in crate::store) async fn measure(conn: &mut PgConnection) -> Result<()> {
     // Ids are used up in order, so their range is about the number of entries, which counting would have to read.

@@ -26,11 +26,11 @@ pub struct SetAggregate {
 pub struct UnsetAggregate {
     /// The aggregate.
     pub aggregate: Uuid,
-    /// Which keys; empty: all.
+    /// The keys; empty: all.
     pub keys: Vec<String>,
 }
 
-/// A value of an aggregate: the aggregate, the key, the value.
+/// An aggregate, a key and its value.
 type Row = (Uuid, String, String);
 
 impl Change for SetAggregate {
@@ -86,19 +86,19 @@ fn select(conn: &mut PgConnection) -> BoxFuture<'_, sqlx::Result<Vec<Row>>> {
     .boxed()
 }
 
-/// All metadata of aggregates, in the order of aggregates and keys, without a store.
+/// Returns all metadata of aggregates, in the order of aggregates and keys, without a store.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub async fn list(conn: &mut PgConnection) -> Result<Vec<Row>> {
     Ok(select(conn).await?)
 }
 
 impl Store {
-    /// All metadata of aggregates.
+    /// Returns all metadata of aggregates.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn aggregate_metadata(&self) -> Result<AggregateMetadata> {
         Ok(self.read(|conn| select(conn)).await?.into_iter().collect())
     }

@@ -1,8 +1,7 @@
-//! Writes a plan in one transaction: its row, its placements and what is held for them, groups, and exclusive
-//! units.
+//! Writes a plan in one transaction: its row, its placements and their holds, groups, and exclusive units.
 //!
 //! The hosts were chosen on a world that may have changed since. Then nothing is written, the refusal says
-//! so, and the plan is attempted again.
+//! so, and the plan is solved again.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -27,16 +26,16 @@ use crate::store::error::{Result, refuse_on};
 use crate::store::locks;
 use crate::store::owners::{NewOwners, Owners};
 
-/// The consumer type of what plans hold.
+/// The consumer type of the holds of plans.
 pub const CONSUMER_TYPE: &str = "VALET_PLAN";
 
 /// Writes a [`BookingPlan`]. Refusals: `PlanExists`, `PlanChanged`, `UnitTaken`, `ResourceTaken`,
 /// `CapReached`, and those of [`replace_allocations`](crate::store::Store::replace_allocations).
 #[derive(Clone, Debug)]
 pub struct Booking {
-    /// What to write.
+    /// The plan to write.
     pub plan: BookingPlan,
-    /// The most that the project may store; `None`: no bound.
+    /// The caps of the project; `None`: no limit.
     pub caps: Option<Caps>,
 }
 
@@ -67,8 +66,8 @@ impl Change for Booking {
 }
 
 impl Booking {
-    /// Notes what becomes of the plan and of the instances of its placements. What is held for these is
-    /// noted where it is written.
+    /// Records the changes of the plan and of the instances of its placements. Their holds are recorded where they
+    /// are written.
     fn note(&self, tx: &mut Tx<'_>) {
         let BookingPlan { plan, write, placements, removed, .. } = &self.plan;
         let named = |generation| {
@@ -163,7 +162,7 @@ impl Booking {
     /// Locks the groups, and refuses the plan if one of them has changed since hosts were chosen.
     async fn lock_groups(&self, tx: &mut Tx<'_>) -> Result<()> {
         let (ids, seen): (Vec<Uuid>, Vec<i64>) = self.plan.groups.iter().copied().unzip();
-        // Foreign keys lock the groups that placements only stay in as well.
+        // Foreign keys also lock the groups that placements only stay in.
         let named = self.plan.placements.iter().flat_map(|it| &it.new.groups).chain(&ids).copied();
         let named: Vec<Uuid> = named.collect::<BTreeSet<_>>().into_iter().collect();
         if named.is_empty() {
@@ -192,8 +191,8 @@ impl Booking {
         }
     }
 
-    /// Writes placements and what is held for them, as far as the judge allows it. Consumers and providers are
-    /// locked first, as for every claim.
+    /// Writes placements and their holds, as far as the judge allows them. Consumers and providers are locked
+    /// first, as for every claim.
     async fn hold(&self, tx: &mut Tx<'_>) -> Result<LockedClaims> {
         let (mut owners, mut new_owners) = (Owners::default(), NewOwners::default());
         let wanted: Vec<ConsumerClaim> =
@@ -251,7 +250,7 @@ impl Booking {
         Ok(locked)
     }
 
-    /// Locks what the claims and placements need, and the resource ids that they write.
+    /// Locks the rows that the claims and placements need, and the resource ids that they write.
     async fn lock(
         &self,
         tx: &mut Tx<'_>,
@@ -277,7 +276,7 @@ impl Booking {
         Ok(locked)
     }
 
-    /// A hold as the claim of a consumer that only the plan knows.
+    /// Returns a hold as the claim of a consumer that only the plan knows.
     fn claim(&self, (placement, amounts): &(Uuid, Amounts)) -> ConsumerClaim {
         ConsumerClaim {
             consumer: *placement,
@@ -290,22 +289,22 @@ impl Booking {
     }
 }
 
-/// New placements that an instance is to take over: they are written again once it is known whether the
-/// instance has allocations already.
+/// Returns new placements that an instance is to take over: they are written again once it is known whether
+/// the instance has allocations already.
 fn awaited(begin: &[PlacementWrite]) -> impl Iterator<Item = PlacementWrite> {
     let awaited = begin.iter().filter(|it| it.new.ticket.is_some());
     awaited.map(|it| PlacementWrite { seen: Some((it.new.consumer, None)), ..it.clone() })
 }
 
-/// Whether what was held for a placement has been released. It must not come back without the exclusive unit
-/// that its group may have had.
+/// Returns whether the hold of a placement has been released. It must not come back without the exclusive
+/// unit that its group may have had.
 fn has_gone(state: &LockedState, placement: &PlacementWrite) -> bool {
     let consumer = state.consumers.get(&placement.new.id);
     placement.was_held() && consumer.is_some_and(|consumer| consumer.before.is_none())
 }
 
-/// The instance that a placement is reserved for, if it is already on the host on which capacity is held for
-/// it, or is to be held by this claim.
+/// Returns the instance that a placement is reserved for, if it is already on the host on which capacity is held
+/// for it, or is to be held by this claim.
 fn arrived(
     state: &LockedState,
     hosts: &HashMap<ProviderId, ProviderId>,
@@ -327,8 +326,8 @@ fn arrived(
     (!planned.is_disjoint(&is_on(instance))).then_some(instance)
 }
 
-/// The root of each locked provider, if any placement has a ticket; without sharing providers, which belong to
-/// several hosts.
+/// Returns the root of each locked provider, if any placement has a ticket; without sharing providers, which
+/// belong to several hosts.
 async fn hosts(
     tx: &mut Tx<'_>,
     state: &LockedState,

@@ -1,4 +1,4 @@
-//! How much a project may store in the planner.
+//! Caps on the rows that a project may store in the planner.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -10,16 +10,16 @@ use crate::store::Store;
 use crate::store::change::Tx;
 use crate::store::error::Result;
 
-/// The most that each project may have.
+/// The maximum numbers of each project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
     /// Plans.
     pub plans: u32,
     /// Placements of all its plans together.
     pub placements: u32,
-    /// Bytes of what its plans were asked for, all together.
+    /// Size of the requests of its plans together, in bytes.
     pub bytes: u64,
-    /// Groups that it has made.
+    /// Groups created by it.
     pub groups: u32,
 }
 
@@ -29,8 +29,8 @@ impl Default for Caps {
     }
 }
 
-/// What a change adds to what a project has. What it does not add to is not looked at, so that a
-/// project that has too much already can still shrink.
+/// The growth that a change causes. Numbers that do not grow are not checked, so that a project above its caps can
+/// still shrink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Growth {
     pub(super) plans: bool,
@@ -39,10 +39,10 @@ pub(super) struct Growth {
 }
 
 impl Caps {
-    /// Refuses what leaves a project with more plans, placements or bytes than it may have, now that
-    /// all has been written. To be called last: changes of one project that grow take turns from
-    /// here to their commit, each counts what those before it have committed, and nobody who has the
-    /// turn waits for another lock.
+    /// Refuses changes that leave a project with more plans, placements or bytes than its caps allow, after
+    /// everything has been written. Must be called last: growing changes of one project take turns from here to
+    /// their commit, each counts what those before it have committed, and the holder of the turn waits for no
+    /// other lock.
     pub(super) async fn check(&self, tx: &mut Tx<'_>, project: &str, growth: Growth) -> Result<()> {
         if growth == Growth::default() {
             return Ok(());
@@ -52,7 +52,7 @@ impl Caps {
         self.refuse(has, growth)
     }
 
-    /// Refuses a group beyond those that a project may make; the new one has been written.
+    /// Refuses a group beyond the cap of a project; the new one has been written.
     pub(super) async fn check_groups(&self, tx: &mut Tx<'_>, project: &str) -> Result<()> {
         take_turns(tx, project).await?;
         let has = sqlx::query_scalar!(
@@ -68,11 +68,11 @@ impl Caps {
         Ok(())
     }
 
-    /// Refuses a new plan of so many servers that would not be stored, before places are looked for.
-    /// It is a look ahead only: others may store something meanwhile.
+    /// Refuses a new plan with this number of servers if it would exceed the caps, before it is solved. A preliminary
+    /// check only: the numbers may grow meanwhile.
     ///
     /// # Errors
-    /// `CapReached`, or the database cannot be asked.
+    /// `CapReached`, or the database is unavailable.
     pub async fn foresee(&self, store: &Store, project: &str, servers: usize) -> Result<()> {
         let has = store.read(|conn| count(conn, project)).await?;
         let servers = i64::try_from(servers).unwrap_or(i64::MAX);
@@ -99,7 +99,7 @@ impl Caps {
     }
 }
 
-/// What a project has stored.
+/// The numbers that a project has stored.
 #[derive(Clone, Copy, Debug)]
 struct Stored {
     plans: i64,
@@ -120,7 +120,7 @@ fn count<'c>(conn: &'c mut PgConnection, project: &str) -> BoxFuture<'c, sqlx::R
     .boxed()
 }
 
-/// Two projects may share a turn by accident, and wait for each other then.
+/// Takes the turn of a project. Two projects with the same hash share a turn.
 async fn take_turns(tx: &mut Tx<'_>, project: &str) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.caps'), hashtext($1))", project)
         .execute(&mut *tx.conn)

@@ -1,5 +1,5 @@
-//! The rows of exclusive units: giving units to groups and taking them back. The rules are those of
-//! [`exclusive`](crate::model::exclusive). The hosts carry a trait that says so.
+//! The rows of exclusive units: assigns units to groups and releases them. The rules are in
+//! [`exclusive`](crate::model::exclusive). The hosts carry a trait that shows it.
 
 use uuid::Uuid;
 
@@ -10,7 +10,7 @@ use crate::store::claims::LockedClaims;
 use crate::store::effects::Kind;
 use crate::store::error::{Error, Result};
 
-/// The stored groups that consumers are in by their placements, or as tenants.
+/// Returns the stored groups that consumers are in by their placements, or as tenants.
 pub(in crate::store) async fn groups_of_consumers(
     tx: &mut Tx<'_>,
     consumers: &[Uuid],
@@ -28,8 +28,8 @@ pub(in crate::store) async fn groups_of_consumers(
     Ok(groups)
 }
 
-/// Gives units to groups, as far as they [may take](may_take) them: hosts of which every provider is
-/// locked. All claims have been written.
+/// Assigns units to groups that [may take](may_take) them. Every provider of their hosts is locked, and all
+/// claims have been written.
 ///
 /// # Errors
 /// `UnitTaken`.
@@ -79,7 +79,7 @@ pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[ExclusiveHost]) -> 
     mark(tx, &roots).await
 }
 
-/// Gives the roots of exclusive hosts their trait.
+/// Adds the trait to the roots of exclusive hosts.
 async fn mark(tx: &mut Tx<'_>, roots: &[i64]) -> Result<()> {
     let created = sqlx::query!(
         "insert into traits (id, name) select nextval('traits_id'), $1
@@ -104,15 +104,14 @@ async fn mark(tx: &mut Tx<'_>, roots: &[i64]) -> Result<()> {
     advance(tx, &marked).await
 }
 
-/// Takes [abandoned] units from their groups. Their roots have been locked with the consumers of those
-/// groups.
+/// Releases [abandoned] units. Their roots have been locked with the consumers of their groups.
 ///
 /// The last two members may leave a unit at the same time, and another one join, on different hosts of
-/// it: each transaction that gives or takes a unit locks the rows first, and then looks who is there.
+/// it: each transaction that assigns or releases a unit locks the rows first, and then reads its members.
 ///
 /// # Errors
-/// [`Error::Again`] if a unit was abandoned that was given away after the locks were taken: to lock its
-/// root now would be out of order.
+/// [`Error::Again`] if an abandoned unit was assigned after the locks were taken: locking its root now would be
+/// out of order.
 pub(in crate::store) async fn release(
     tx: &mut Tx<'_>,
     groups: &[Uuid],
@@ -173,9 +172,9 @@ pub(in crate::store) async fn release(
     advance(tx, &unmarked).await
 }
 
-/// Keeps the instances of exclusivity groups in these groups as tenants whose placements are about to end, or to
-/// hold for themselves what the instances had: all `placements`, and those of a plan that is deleted. Those that
-/// use no exclusive host are forgotten by the [`release`] that follows.
+/// Keeps the instances of exclusivity groups as tenants of these groups when their placements are about to end, or
+/// to hold the capacity themselves: those of `placements`, and of a deleted plan. Tenants without an
+/// exclusive host are removed by the [`release`] that follows.
 pub(in crate::store) async fn keep_tenants(
     tx: &mut Tx<'_>,
     placements: &[Uuid],
@@ -200,7 +199,7 @@ pub(in crate::store) async fn keep_tenants(
     Ok(())
 }
 
-/// Forgets tenants that have a placement of their group again. The placements have been written.
+/// Removes tenants that have a placement of their group again. The placements have been written.
 pub(in crate::store) async fn forget_tenants(tx: &mut Tx<'_>, placements: &[Uuid]) -> Result<()> {
     sqlx::query!(
         "delete from exclusive_tenants t
@@ -214,7 +213,7 @@ pub(in crate::store) async fn forget_tenants(tx: &mut Tx<'_>, placements: &[Uuid
     Ok(())
 }
 
-/// Forgets tenants that have [departed] from the hosts of their groups. `hosts` are all that the groups have.
+/// Removes tenants that have [departed] from the hosts of their groups. `hosts` are all hosts of the groups.
 async fn release_tenants(tx: &mut Tx<'_>, groups: &[Uuid], hosts: &[ExclusiveHost]) -> Result<()> {
     let tenants = sqlx::query!(
         r#"select t.consumer, t.group_id,
@@ -269,7 +268,7 @@ impl HostRow {
     }
 }
 
-/// Moves the generations of providers whose traits have changed.
+/// Advances the generations of providers whose traits have changed.
 async fn advance(tx: &mut Tx<'_>, providers: &[i64]) -> Result<()> {
     if providers.is_empty() {
         return Ok(());

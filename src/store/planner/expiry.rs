@@ -1,5 +1,5 @@
 //! Expires holds that have not been reserved for too long: their capacity is released. The placement remains
-//! without a host, and says so.
+//! without a host, and is marked as expired.
 
 use futures_util::FutureExt;
 use uuid::Uuid;
@@ -11,17 +11,17 @@ use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, GenerationSteps, Needs};
 use crate::store::error::{Error, Result};
 
-/// Holds that are ended at a time.
+/// Maximum number of holds ended at a time.
 const AT_ONCE: i64 = 100;
 
 impl Store {
-    /// Ends holds of plans that have not changed for so many seconds; tells of which placements, at
-    /// most a hundred at a time. A hold that somebody has locked is left for later.
+    /// Ends holds of plans that have not changed for `ttl` seconds, at most a hundred at a time. Returns their
+    /// placements. A hold that another transaction has locked is left for later.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn expire_holds(&self, ttl: u32) -> Result<Vec<Uuid>> {
-        // In no order, so that holds that cannot be ended do not always stand before the others.
+        // In random order, so that holds that cannot be ended do not always come first.
         let due = self
             .read(|conn| {
                 sqlx::query_scalar!(
@@ -52,7 +52,7 @@ impl Store {
     }
 }
 
-/// Ends one hold if it is still due; tells whether it did.
+/// Ends one hold if it is still due. Returns whether it did.
 #[derive(Clone, Copy, Debug)]
 struct ExpireHold {
     placement: Uuid,
@@ -66,7 +66,7 @@ impl Change for ExpireHold {
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<bool> {
         let request = Request::Replace(vec![Claim::giving_up(self.placement)]);
         let mut locked = claims::lock(tx, &Needs::of([&request])).await?;
-        // Asked again now that nobody can change what is held.
+        // Checked again now that the hold is locked.
         let due = sqlx::query_scalar!(
             "select p.id from placements p join plans s on s.id = p.plan_id
              join consumers c on c.uuid = p.consumer

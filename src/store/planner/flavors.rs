@@ -54,10 +54,10 @@ impl Change for SetFlavors {
 }
 
 impl SetFlavor {
-    /// A flavor with an id. Without one, a stored flavor keeps its id, and the id of a new one is its name.
+    /// Makes a flavor to store. Without an id, a stored flavor keeps its own, and the id of a new one is its name.
     ///
     /// # Errors
-    /// The flavor is invalid; why.
+    /// The flavor is invalid.
     pub fn new(flavor: Flavor, id: Option<String>) -> std::result::Result<Self, String> {
         let keeps_id = id.is_none();
         let flavor = Flavor { id: id.unwrap_or_else(|| flavor.name.clone()), ..flavor };
@@ -84,7 +84,7 @@ impl Change for UnsetFlavor {
     }
 }
 
-/// Refuses the first of these flavors with the id of another, be it one of them or one that stays.
+/// Refuses the first of these flavors with the id of another one, new or stored.
 fn check_ids(
     known: &HashMap<String, String>,
     flavors: &[Flavor],
@@ -152,7 +152,7 @@ impl From<FlavorRow> for Flavor {
     }
 }
 
-/// Flavors by name or id, or all of them; in the order of their names.
+/// Selects flavors by name or id, or all of them; in the order of their names.
 fn select<'c>(
     asked: Option<&[String]>,
     conn: &'c mut PgConnection,
@@ -176,19 +176,19 @@ fn shown(rows: Vec<FlavorRow>) -> Vec<Flavor> {
     rows.into_iter().map(Flavor::from).collect()
 }
 
-/// All flavors, in the order of their names.
+/// Returns all flavors, in the order of their names.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub async fn list(conn: &mut PgConnection) -> Result<Vec<Flavor>> {
     Ok(shown(select(None, conn).await?))
 }
 
 impl Store {
-    /// Flavors that have one of these names or ids.
+    /// Returns the flavors that have one of these names or ids.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn flavors_named(&self, names: &[String]) -> Result<Vec<Flavor>> {
         self.read(|conn| select(Some(names), conn)).await.map(shown)
     }

@@ -17,7 +17,7 @@ use crate::store::{Error, Result, Store};
 pub struct CreateGroup {
     /// The group.
     pub group: StoredGroup,
-    /// The project that makes it, and the most that it may have; `None`: the operator makes it.
+    /// The project that creates it, with its caps; `None`: the operator creates it.
     pub owner: Option<(String, Caps)>,
 }
 
@@ -26,7 +26,7 @@ pub struct CreateGroup {
 pub struct DescribeGroup {
     /// Id or name of the group.
     pub group: String,
-    /// The description from now on.
+    /// The new description.
     pub description: Option<String>,
 }
 
@@ -52,11 +52,11 @@ pub struct AddMembers {
 pub struct RemoveMembers {
     /// Id or name of the group.
     pub group: String,
-    /// Which projects; `None`: all there are.
+    /// The projects; `None`: all members.
     pub members: Option<Vec<String>>,
 }
 
-/// Notes that a group has other members.
+/// Records a change of a group's members.
 fn note_members(tx: &mut Tx<'_>, group: Uuid, before: &[String], after: &[String]) {
     tx.note(|| Effect {
         kind: Kind::GroupMembers,
@@ -133,7 +133,7 @@ impl Change for DeleteGroup {
             let ids = servers.into_iter().map(|(_, server)| server).collect();
             return Err(Refusal::GroupHasServers(ids).into());
         }
-        // Without servers, a unit that it once had to itself is nobody's.
+        // Without servers, no unit is reserved for the group any more.
         sqlx::query!("delete from exclusive_tenants where group_id = $1", found.id)
             .execute(&mut *tx.conn)
             .await?;
@@ -194,7 +194,7 @@ impl Change for RemoveMembers {
         let stay = found.members.iter().filter(|member| !leaving.contains(member));
         let stay: Vec<String> = stay.cloned().collect();
         note_members(tx, found.id, &found.members, &stay);
-        // Plans that are being made by who was a member when they began are made anew.
+        // Plans that a removed member has begun to make are made again.
         sqlx::query!(
             "update planner_groups set generation = generation + 1 where id = $1",
             found.id
@@ -205,7 +205,7 @@ impl Change for RemoveMembers {
     }
 }
 
-/// Locks a group, given by its id or else its name, against other changes and bookings.
+/// Locks a group, by its id or else its name, against other changes and bookings.
 async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<StoredGroup> {
     let id = sqlx::query_scalar!(
         "select id from planner_groups where id = $1 or name = $2 \
@@ -216,7 +216,7 @@ async fn lock(tx: &mut Tx<'_>, group: &str) -> Result<StoredGroup> {
     .fetch_optional(&mut *tx.conn)
     .await?;
     let id = id.ok_or(Refusal::GroupNotFound)?.to_string();
-    // Read once it is locked: the transaction that had it locked before may have changed its members.
+    // Read after locking: the transaction that held the lock may have changed its members.
     let row = find(&id, &mut *tx.conn).await?;
     row.ok_or_else(|| Error::inconsistent("planner_groups", "id", &id))?.read()
 }
@@ -235,7 +235,7 @@ macro_rules! select_groups {
     };
 }
 
-/// The group with an id, or else with a name.
+/// Finds the group with an id, or else with a name.
 fn find<'c>(
     id_or_name: &str,
     conn: &'c mut PgConnection,
@@ -249,8 +249,8 @@ fn find<'c>(
     .boxed()
 }
 
-/// Project and id of every server that is in a group: its own id if it is known, otherwise the one
-/// that orchestration gave it. Instances without a placement that keep a unit for the group come last.
+/// Returns project and id of every server in a group: its own id if it is known, otherwise the one from
+/// orchestration. Instances without a placement that keep a unit for the group come last.
 async fn servers(tx: &mut Tx<'_>, group: Uuid) -> Result<Vec<(String, String)>> {
     let rows = sqlx::query!(
         r#"(select plan.project as "project!", coalesce(p.resource_id, p.orchestration_id) as "server!"
@@ -296,28 +296,28 @@ impl GroupRow {
     }
 }
 
-/// All groups, in the order in which they were made, without a store.
+/// Returns all groups, in the order of their creation, without a store.
 ///
 /// # Errors
-/// The database cannot be asked.
+/// The database is unavailable.
 pub async fn list(conn: &mut PgConnection) -> Result<Vec<StoredGroup>> {
     let rows = select_groups!("order by created_at, id").fetch_all(conn).await?;
     rows.into_iter().map(GroupRow::read).collect()
 }
 
-/// The group with this id, or else with this name, without a store.
+/// Returns the group with this id, or else with this name, without a store.
 ///
 /// # Errors
-/// `GroupNotFound`, or the database cannot be asked.
+/// `GroupNotFound`, or the database is unavailable.
 pub async fn show(conn: &mut PgConnection, id_or_name: &str) -> Result<StoredGroup> {
     find(id_or_name, conn).await?.ok_or(Refusal::GroupNotFound)?.read()
 }
 
 impl Store {
-    /// All groups, in the order in which they were made.
+    /// Returns all groups, in the order of their creation.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn groups(&self) -> Result<Vec<StoredGroup>> {
         let rows =
             self.read(|conn| select_groups!("order by created_at, id").fetch_all(conn).boxed());
@@ -325,10 +325,10 @@ impl Store {
         rows.into_iter().map(GroupRow::read).collect()
     }
 
-    /// The group with this id, or else with this name.
+    /// Returns the group with this id, or else with this name.
     ///
     /// # Errors
-    /// `GroupNotFound`, or the database cannot be asked.
+    /// `GroupNotFound`, or the database is unavailable.
     pub async fn group(&self, id_or_name: &str) -> Result<StoredGroup> {
         let row = self.read(|conn| find(id_or_name, conn)).await?;
         row.ok_or(Refusal::GroupNotFound)?.read()

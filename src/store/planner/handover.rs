@@ -1,13 +1,13 @@
-//! What ordinary claims mean to plans, in the transaction that writes the claims. A plan holds capacity
-//! for each placement by a consumer of its own. When the instance that the placement is reserved for
-//! claims its allocations, the hold ends in the same transaction, so nothing counts twice. Facts about
-//! exclusive units are read for the judge, and units that no member uses any more are given up.
+//! The effects of ordinary claims on plans, in the transaction that writes the claims. A plan holds capacity
+//! for each placement by its own consumer. When the instance that the placement is reserved for claims its
+//! allocations, the hold ends in the same transaction, so nothing counts twice. Facts about exclusive units
+//! are read for the judge, and units that no member uses any more are released.
 //!
 //! Example: placement P holds 2 VCPU on host h for instance I. Nova claims 2 VCPU on h for I. The claim is
-//! judged together with a second one, in which P gives up what it holds; then P's consumer is I, and its
+//! judged together with a second one, in which P gives up its allocations; then P's consumer is I, and its
 //! ticket is gone.
 //!
-//! Any project may reserve a placement for any id. Only tickets of the project that claims count, and those of plans
+//! Any project may reserve a placement for any id. Only tickets of the claiming project count, and those of plans
 //! for any project, which operators make for single instances.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -25,7 +25,7 @@ use crate::store::error::{Error, Result};
 use crate::store::owners::NewOwners;
 
 /// Placements that are reserved for consumers: by the consumer and the key of the project that claims
-/// for it. A placement holds by its own id what the consumer takes over.
+/// for it. A placement holds capacity, under its own id, for the consumer.
 #[derive(Clone, Debug, Default)]
 pub(in crate::store) struct Handover {
     expected: BTreeMap<(Uuid, i64), Uuid>,
@@ -34,8 +34,8 @@ pub(in crate::store) struct Handover {
 }
 
 impl Handover {
-    /// Looks up what the planner has to do with the claims, whose needs are locked. The holds have been
-    /// locked with their instances.
+    /// Looks up the planner's facts about claims whose rows are locked. The holds have been locked with their
+    /// instances.
     pub(in crate::store) async fn find<'c>(
         tx: &mut Tx<'_>,
         locked: &mut LockedClaims,
@@ -58,33 +58,33 @@ impl Handover {
         Ok(handover)
     }
 
-    /// The claims, and for each instance that takes over a hold a claim that ends the hold.
+    /// Returns the claims, and for each instance that takes over a hold a claim that ends the hold.
     pub(in crate::store) fn with_holds(&self, claims: &[Claim]) -> Vec<Claim> {
         let ends = claims.iter().filter_map(|claim| self.hold(claim)).map(Claim::giving_up);
         claims.iter().cloned().chain(ends).collect()
     }
 
-    /// Notes that claims have been allowed: their instances have taken over their holds, even if they
-    /// give everything up again in the same batch.
+    /// Records allowed claims: their instances have taken over their holds, even if they give everything up again
+    /// in the same batch.
     pub(in crate::store) fn note(&mut self, claims: &[Claim]) {
         let holds = claims.iter().filter_map(|claim| Some((self.hold(claim)?, claim.consumer)));
         let holds: Vec<(Uuid, Uuid)> = holds.collect();
         self.handed_over.extend(holds);
     }
 
-    /// The placement that the claim takes over.
+    /// Returns the placement that the claim takes over.
     fn hold(&self, claim: &Claim) -> Option<Uuid> {
         let hold = self.expected.get(&(claim.consumer, claim.owner.project));
         hold.filter(|_| !claim.wants.is_empty()).copied()
     }
 
-    /// Whether there are none.
+    /// Returns whether it is empty.
     pub(in crate::store) fn is_empty(&self) -> bool {
         self.expected.is_empty()
     }
 
-    /// Records which holds have been handed over, and gives up exclusive units that are abandoned. To be
-    /// called when the claims have been written.
+    /// Stores the holds that have been handed over, and releases abandoned exclusive units. Called when the claims
+    /// have been written.
     pub(in crate::store) async fn settle(
         self,
         tx: &mut Tx<'_>,
@@ -102,8 +102,8 @@ impl Handover {
         }
         let (arrived, instances): (Vec<Uuid>, Vec<Uuid>) = self.handed_over.iter().unzip();
         if !arrived.is_empty() {
-            // A placement of which nothing is held has no lock that keeps bookings from reserving it for
-            // another instance meanwhile.
+            // If nothing is held for a placement, no lock keeps bookings from reserving it for another
+            // instance meanwhile.
             let handed_over = sqlx::query!(
                 "update placements p set consumer = p.ticket, ticket = null, reserved = true,
                         expired_at = null
@@ -127,7 +127,7 @@ impl Handover {
         exclusive_units::release(tx, &groups, locked).await
     }
 
-    /// Logs instances that use other hosts than was planned.
+    /// Logs instances that use other hosts than planned.
     fn log_other_hosts(&self, state: &LockedState) {
         let places = |uuid: &Uuid, before: bool| -> BTreeSet<ProviderId> {
             let consumer = state.consumers.get(uuid);
@@ -144,9 +144,9 @@ impl Handover {
     }
 }
 
-/// The placements that the claimants take over. Two plans may be of one project in two spellings:
-/// then the one in the claim's own spelling counts, or else the first. Plans for any project come after those of the
-/// claimant's.
+/// Reads the placements that the claimants take over. Two plans may belong to one project in two spellings:
+/// then the one in the claim's own spelling counts, or else the first. Plans for any project come after those of
+/// the claimant's.
 async fn expected(
     tx: &mut Tx<'_>,
     claimants: &Claimants<'_>,
@@ -180,7 +180,7 @@ async fn expected(
     Ok(expected)
 }
 
-/// Which of the locked providers groups have exclusively, and which of the claiming consumers are members
+/// Reads which of the locked providers groups have exclusively, and which of the claiming consumers are members
 /// of these groups, by a placement of their own project, or as a tenant that had one.
 pub(super) async fn exclusivity(
     tx: &mut Tx<'_>,
@@ -209,8 +209,8 @@ pub(super) async fn exclusivity(
     Ok(Exclusivity { holders, groups_of, report_only, ..Exclusivity::default() })
 }
 
-/// The groups that consumers are members of. If two projects claim for one consumer at once, a placement
-/// has to be of both.
+/// Reads the groups that consumers are members of. If two projects claim for one consumer at once, both must have
+/// a placement for it.
 async fn groups_of(
     tx: &mut Tx<'_>,
     claimants: &Claimants<'_>,

@@ -1,5 +1,4 @@
-//! The planner's side of what is stored: groups, plans and their placements, units that groups have
-//! to themselves, flavors.
+//! The planner's tables: groups, plans with their placements, exclusive units, flavors.
 
 pub mod aggregates;
 pub mod booking;
@@ -25,20 +24,19 @@ use super::found_faults::FoundFaults;
 use super::history::{History, Summary};
 use crate::observe::spans::Spans;
 
-/// Changes flavors, groups or aggregates, without a store. `summary` puts what has changed into words for the history
-/// of changes.
+/// Changes flavors, groups or aggregates, without a store. `summary` describes the changes for the history.
 ///
 /// # Errors
-/// Those of the change, or the database cannot be asked.
+/// Those of the change, or the database is unavailable.
 pub async fn change<C: Change>(
     conn: &mut PgConnection,
     change: &C,
     summary: fn(&Effect) -> Summary,
 ) -> Result<C::Outcome> {
     let history = History::of_commands(conn, summary).await?;
-    // None of these has to do with claims in exclusive units.
+    // None of these changes claims exclusive units.
     let (recorder, found, spans) = (Recorder::none(), FoundFaults::unwanted(), Spans::default());
-    // None of these changes what events tell.
+    // None of these changes appears in events.
     let observers = Observers { recorder, found, history, events: None, spans };
     change::transact(conn, change, false, observers).await
 }

@@ -2,7 +2,7 @@
 //! statements, however many placements a plan has.
 //!
 //! No two placements of a project have the same instance: neither its resource id, nor the consumer that
-//! holds the capacity, nor the one that is to take it over.
+//! holds the capacity, nor the consumer that is to take it over.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,11 +14,10 @@ use crate::planner::plan::Placement;
 use crate::store::change::Tx;
 use crate::store::error::{Error, Result, refuse_on};
 
-/// Inserts placements that are new. Their tickets are set by an [`update`], when it is known that the
-/// instances are still to come.
+/// Inserts new placements. An [`update`] sets their tickets, if the instances are still to come.
 ///
 /// # Errors
-/// `ResourceTaken`, of the first placement whose instance has another one; `PlanChanged` if a group is
+/// `ResourceTaken`, for the first placement whose instance has another one; `PlanChanged` if a group is
 /// gone.
 pub(super) async fn insert(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Result<()> {
     let Some(PlacementWrite { new: Placement { plan, project, .. }, .. }) = placements.first()
@@ -62,8 +61,8 @@ pub(super) async fn insert(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Re
     join(tx, placements).await
 }
 
-/// Locks placements that change or are removed, and all of a plan that is deleted, in the order in which
-/// arriving instances lock them.
+/// Locks placements that change or are removed, and all of a deleted plan, in the order in which arriving
+/// instances lock them.
 ///
 /// # Errors
 /// `PlanChanged` if an instance came or went since a placement was read.
@@ -95,7 +94,7 @@ pub(super) async fn lock(
 /// Writes placements that change. They have been [locked](lock).
 ///
 /// # Errors
-/// `ResourceTaken`, of the first placement whose instance has another one; `PlanChanged` if a group is
+/// `ResourceTaken`, for the first placement whose instance has another one; `PlanChanged` if a group is
 /// gone.
 pub(super) async fn update(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Result<()> {
     if placements.is_empty() {
@@ -189,7 +188,7 @@ async fn refuse_taken(
     }
 }
 
-/// What no two placements of a project have in common.
+/// Keys that no two placements of a project may share.
 #[derive(Clone, Copy, Debug)]
 struct Keys<'k> {
     /// The consumer that holds the capacity.
@@ -200,7 +199,7 @@ struct Keys<'k> {
     instance: Option<&'k str>,
 }
 
-/// One of them.
+/// One of these keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Key<'k> {
     Consumer(Uuid),
@@ -220,7 +219,7 @@ impl<'k> Keys<'k> {
     }
 }
 
-/// The position of the first new row that, when rows are replaced one after the other, has a key of
+/// Returns the position of the first new row that, when rows are replaced one after the other, has a key of
 /// another row or a ticket for a consumer that holds the capacity of another row.
 fn first_taken<'k>(
     stored: impl Iterator<Item = (Uuid, Keys<'k>)>,
@@ -244,7 +243,7 @@ fn first_taken<'k>(
     })
 }
 
-/// The instance of a placement has another one. Only placements with a resource id can meet others.
+/// Returns the refusal of a placement whose instance has another one. Only placements with a resource id can collide.
 fn taken(placement: &PlacementWrite) -> Error {
     match &placement.new.resource_id {
         Some(id) => Refusal::ResourceTaken(id.clone()).into(),
@@ -271,7 +270,7 @@ async fn join(tx: &mut Tx<'_>, placements: &[PlacementWrite]) -> Result<()> {
     Ok(())
 }
 
-/// Placements column by column.
+/// Placements, column by column.
 struct Columns<'p> {
     id: Vec<Uuid>,
     position: Vec<i32>,
@@ -320,7 +319,7 @@ mod tests {
 
     use super::{Keys, first_taken};
 
-    /// A row by numbers: its id, its consumer, its ticket and its instance, which are 0 if there is none.
+    /// Makes a row: its id, its consumer, its ticket and its instance, which are 0 if there is none.
     fn row(id: u128, consumer: u128, ticket: u128, instance: &str) -> (Uuid, Keys<'_>) {
         let ticket = Some(ticket).filter(|it| *it > 0).map(Uuid::from_u128);
         let instance = Some(instance).filter(|it| !it.is_empty());
@@ -337,7 +336,7 @@ mod tests {
             (vec![row(3, 3, 9, "")], vec![row(1, 1, 9, "")], Some(0)),
             // A placement stays as it is.
             (vec![row(1, 9, 0, "i")], vec![row(1, 9, 0, "i")], None),
-            // The first gives up what the second takes, and the other way round it would not.
+            // The first gives up the key that the second takes; in the other order it would not.
             (vec![row(1, 1, 9, "i")], vec![row(1, 1, 0, ""), row(2, 2, 9, "i")], None),
             (vec![row(1, 1, 9, "i")], vec![row(2, 2, 9, "i"), row(1, 1, 0, "")], Some(0)),
         ] {

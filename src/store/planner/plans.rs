@@ -1,4 +1,4 @@
-//! Plans and their placements, as they are stored.
+//! Stored plans and their placements.
 
 use std::collections::HashMap;
 
@@ -15,44 +15,44 @@ use crate::planner::plan::{Placement, Plan, PlanHead};
 use crate::planner::stack::Surroundings;
 use crate::store::{Result, Store};
 
-/// Plans that are named at the most where a key means several.
+/// Maximum number of plans that are named when a key is ambiguous.
 const NAMED_MAX: i64 = 10;
 
-/// Whose plans and placements a caller sees.
+/// The plans and placements visible to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope<'p> {
     /// The caller's project.
     pub project: &'p str,
-    /// Whether the caller sees those of all other projects, too.
+    /// Whether those of all other projects are visible, too.
     pub all: bool,
 }
 
 impl<'p> Scope<'p> {
-    /// The project whose plans the caller sees; `None`: those of all projects.
+    /// Returns the project whose plans are visible; `None`: those of all projects.
     pub fn only_project(self) -> Option<&'p str> {
         if self.all { None } else { Some(self.project) }
     }
 }
 
-/// The plan that a key means.
+/// The result of looking a plan up by a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanLookup {
-    /// None that the caller sees.
+    /// There is no such plan among the visible ones.
     Nothing,
-    /// This one.
+    /// There is exactly one.
     Plan(Box<Plan>),
-    /// One of several, each of another project, none of them of the caller's: some of their ids.
+    /// There are several of other projects, and none of the caller's: some of their ids.
     Several(Vec<Uuid>),
 }
 
-/// Which placements are wanted; what is `None` does not matter.
+/// A filter of placements; all given parts must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacementFilter {
     /// By id.
     pub id: Option<Uuid>,
-    /// By orchestration id, as it is compared.
+    /// By orchestration id, in its normalized form.
     pub orchestration_key: Option<String>,
-    /// By the id of the instance, as it is compared.
+    /// By the id of the instance, in its normalized form.
     pub resource_key: Option<String>,
     /// By plan.
     pub plan: Option<Uuid>,
@@ -61,13 +61,13 @@ pub struct PlacementFilter {
 }
 
 impl PlacementFilter {
-    /// All placements that a caller sees.
+    /// Makes a filter for all placements visible to a caller.
     pub fn of(scope: Scope<'_>) -> Self {
         Self { project: scope.only_project().map(str::to_owned), ..Self::default() }
     }
 }
 
-/// At most two plans with this id or stack: first the one with the id, then one of the caller's project.
+/// Selects at most two plans with this id or stack: first the one with the id, then one of the caller's project.
 fn select<'c>(
     id: Option<Uuid>,
     stack_key: &str,
@@ -90,11 +90,11 @@ fn select<'c>(
 }
 
 impl Store {
-    /// The plan that a key means, as it is compared: by its id, or else by that of its stack. Stacks
-    /// are those of a project; who sees all means the own one, or else the only one there is.
+    /// Looks a plan up by a normalized key: by its id, or else by that of its stack. Stacks belong to a project; a
+    /// caller who sees all projects gets the own plan, or else the only one.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn plan(&self, key: &str, scope: Scope<'_>) -> Result<PlanLookup> {
         let id = Uuid::parse_str(key).ok();
         let plans = self.read(|conn| select(id, key, scope, conn)).await?;
@@ -117,19 +117,19 @@ impl Store {
         Ok(PlanLookup::Several(named))
     }
 
-    /// The plan that a project has for a stack, as its id is compared.
+    /// Returns the plan that a project has for a stack, by the stack's normalized id.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn plan_of_stack(&self, stack_key: &str, project: &str) -> Result<Option<Plan>> {
         let scope = Scope { project, all: false };
         Ok(self.read(|conn| select(None, stack_key, scope, conn)).await?.pop())
     }
 
-    /// All plans of a project, or of all, oldest first.
+    /// Returns the names of all plans of a project, or of all projects, oldest first.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn plan_names(&self, project: Option<&str>) -> Result<Vec<String>> {
         let names = self
             .read(|conn| {
@@ -145,10 +145,10 @@ impl Store {
         Ok(names)
     }
 
-    /// The ids and names of all plans of a project, or of all, oldest first.
+    /// Returns the ids and names of all plans of a project, or of all projects, oldest first.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn plan_heads(&self, project: Option<&str>) -> Result<Vec<PlanHead>> {
         let heads = self
             .read(|conn| {
@@ -165,10 +165,10 @@ impl Store {
         Ok(heads)
     }
 
-    /// Placements, in the order of plans and of servers in them.
+    /// Returns placements, in the order of plans and of servers in them.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn placements(&self, wanted: &PlacementFilter) -> Result<Vec<Placement>> {
         let rows = self.read(|conn| sqlx::query!(
             r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", s.any_project, p.position, p.orchestration_id, p.orchestration_key, p.name,
@@ -227,10 +227,11 @@ impl Store {
         Ok(placements)
     }
 
-    /// What all placements but these, and tenants without one, have to do with the groups. Racks are not read from names.
+    /// Returns the providers that tenants and all other placements of the groups use, and all exclusive hosts. Racks
+    /// are not read from names.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn surroundings(&self, placements: &[Uuid], groups: &[Uuid]) -> Result<Surroundings> {
         let rows = self
             .read(|conn| {
@@ -267,7 +268,7 @@ impl Store {
         Ok(Surroundings { occupied, known, exclusive, names, aggregates, racks_by_names: false })
     }
 
-    /// The hosts that groups have exclusively, and the names of these groups.
+    /// Reads the hosts that groups have exclusively, and the names of these groups.
     async fn exclusive_hosts(&self) -> Result<(Vec<ExclusiveHost>, HashMap<Uuid, String>)> {
         let rows = self
             .read(|conn| {

@@ -17,7 +17,7 @@ use crate::store::owners::NewOwners;
 pub(super) struct Projects(HashMap<i64, String>);
 
 impl Projects {
-    /// Looks the names of these keys up: of provisional ones among the new owners.
+    /// Looks up the names of these keys; provisional keys are found among the new owners.
     pub(super) async fn named(
         tx: &mut Tx<'_>,
         keys: BTreeSet<i64>,
@@ -36,19 +36,19 @@ impl Projects {
         Ok(Self(names))
     }
 
-    /// Whether a key is that of the project, which may be spelled in another way.
+    /// Returns whether a key is that of the project, in any spelling.
     pub(super) fn is(&self, key: i64, project: &str) -> bool {
         self.0.get(&key).is_some_and(|name| same(name, project))
     }
 
-    /// Whether a key is that of the project, spelled in the same way.
+    /// Returns whether a key is that of the project, in the same spelling.
     pub(super) fn is_exactly(&self, key: i64, project: &str) -> bool {
         self.0.get(&key).is_some_and(|name| name == project)
     }
 }
 
-/// The locked instances that belong to the project of a plan; it ignores those of other projects, unless the plan
-/// is for any.
+/// Returns the locked instances that belong to the project of a plan; it ignores those of other projects, unless
+/// the plan is for any.
 pub(super) async fn own(
     tx: &mut Tx<'_>,
     state: &LockedState,
@@ -67,17 +67,16 @@ pub(super) async fn own(
     Ok(own.map(|(instance, _)| instance).collect())
 }
 
-/// The projects that claim something for consumers, by their keys: nearly always one for each
-/// consumer.
+/// The projects that claim something for consumers, by their keys: nearly always one for each consumer.
 #[derive(Debug)]
 pub(super) struct Claimants<'n> {
     projects: BTreeMap<Uuid, BTreeSet<i64>>,
-    /// Those of the projects that have no row yet.
+    /// The names of those projects that have no row yet.
     pub(super) new_owners: &'n NewOwners,
 }
 
 impl<'n> Claimants<'n> {
-    /// Those of these claims.
+    /// Collects the claimants of these claims.
     pub(super) fn of<'c>(
         claims: impl IntoIterator<Item = &'c Claim>,
         new_owners: &'n NewOwners,
@@ -89,12 +88,12 @@ impl<'n> Claimants<'n> {
         Self { projects, new_owners }
     }
 
-    /// The consumers.
+    /// Returns the consumers.
     pub(super) fn consumers(&self) -> Vec<Uuid> {
         self.projects.keys().copied().collect()
     }
 
-    /// The projects that claim for a consumer.
+    /// Returns the projects that claim for a consumer.
     pub(super) fn projects(&self, consumer: Uuid) -> impl Iterator<Item = i64> {
         self.projects.get(&consumer).into_iter().flatten().copied()
     }

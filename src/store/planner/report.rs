@@ -1,4 +1,4 @@
-//! What the report of misplaced servers is made of.
+//! Reads the data of the report of misplaced servers.
 
 use futures_util::FutureExt;
 use uuid::Uuid;
@@ -9,10 +9,10 @@ use crate::planner::report::{GroupServer, Stranger};
 use crate::store::{Result, Store};
 
 impl Store {
-    /// The servers of all stored groups that use providers, in the order of groups and consumers.
+    /// Returns the servers of all stored groups that use providers, in the order of groups and consumers.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn group_servers(&self) -> Result<Vec<GroupServer>> {
         let rows = self
             .read(|conn| {
@@ -47,11 +47,10 @@ impl Store {
         Ok(server.collect())
     }
 
-    /// Consumers on hosts that exclusivity groups have to themselves, without being in the group. Holds of
-    /// plans are among them.
+    /// Returns consumers on exclusive hosts of groups that they are not in. Holds of plans are among them.
     ///
     /// # Errors
-    /// The database cannot be asked, or holds a level that does not exist.
+    /// The database is unavailable, or has an unknown level.
     pub async fn strangers(&self) -> Result<Vec<Stranger>> {
         let rows = self
             .read(|conn| {
@@ -85,10 +84,10 @@ impl Store {
             .collect()
     }
 
-    /// The plans of a project, or of all, whose documents have rules of their own: groups or zones.
+    /// Returns the plans of a project, or of all projects, whose documents have their own rules: groups or zones.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn plans_with_rules(&self, project: Option<&str>) -> Result<Vec<Uuid>> {
         let ids = self
             .read(|conn| {
@@ -105,10 +104,10 @@ impl Store {
         Ok(ids)
     }
 
-    /// The documents of plans.
+    /// Returns the documents of plans.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn plan_documents(&self, plans: &[Uuid]) -> Result<Vec<(Uuid, String)>> {
         let rows = self
             .read(|conn| {

@@ -1,4 +1,4 @@
-//! How much the planner has stored.
+//! Counts of the planner's rows.
 
 use futures_util::FutureExt;
 
@@ -11,15 +11,15 @@ pub struct PlannerCounts {
     pub plans: i64,
     /// Placements of all plans.
     pub placements: i64,
-    /// Those of them whose capacity was given back because nobody reserved it in time.
+    /// Placements whose capacity was released because they were not reserved in time.
     pub expired_holds: i64,
 }
 
 impl Store {
-    /// How much the planner has stored of a project, or of all.
+    /// Returns the counts of a project, or of all projects.
     ///
     /// # Errors
-    /// The database cannot be asked.
+    /// The database is unavailable.
     pub async fn planner_counts(&self, project: Option<&str>) -> Result<PlannerCounts> {
         let counts = self
             .read(|conn| {

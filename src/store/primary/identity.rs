@@ -1,4 +1,4 @@
-//! Which server a connection leads to.
+//! Identifies the server at the other end of a connection.
 
 use std::fmt;
 
@@ -12,12 +12,12 @@ use crate::store::error::{Error, Result};
 /// with the greater timeline is right, and the other is deposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
-    /// The cluster: made up by `initdb`, and the same on all copies.
+    /// The id of the cluster, which `initdb` made up, and which is the same on all copies.
     pub(super) system: i64,
-    /// How many promotions it has behind it, and one.
+    /// The number of promotions so far, plus one.
     pub(super) timeline: u32,
-    /// Whether `default_transaction_read_only` keeps new sessions from writing. A session has it from its beginning, so
-    /// a change of it begins a term with new connections.
+    /// Whether `default_transaction_read_only` keeps new sessions from writing. Only new sessions see a change of
+    /// it, so the change begins a term with new connections.
     pub(super) is_read_only: bool,
 }
 
@@ -29,11 +29,11 @@ impl fmt::Display for Identity {
 }
 
 impl Identity {
-    /// Whether this server can be the primary after another one that was it. `alone`: no primary of the
-    /// other one's cluster answers.
+    /// Checks that this server can be the primary after another one. `alone`: no primary of the other one's
+    /// cluster responds.
     ///
     /// # Errors
-    /// It cannot.
+    /// It cannot be.
     pub(super) fn may_follow(self, newest: Self, alone: bool) -> Result<()> {
         let why = if self.system != newest.system {
             if alone {
@@ -51,10 +51,10 @@ impl Identity {
     }
 }
 
-/// Asks a server who it is; `None` if it is a standby.
+/// Identifies a server; `None` if it is a standby.
 ///
 /// # Errors
-/// It cannot be asked.
+/// The server is unavailable.
 pub(super) async fn identify(conn: &mut PgConnection) -> Result<Option<Identity>> {
     // The control file names the timeline of the last checkpoint, which is late after a promotion;
     // the name of the current WAL file begins with the current timeline.

@@ -1,8 +1,8 @@
 //! The lease of the primary: a heartbeat that must be acknowledged by a commit.
 //!
-//! A deposed primary whose cluster demands a synchronous standby cannot commit any more, so a commit
-//! that is acknowledged proves that the server was the primary when the commit was begun. See etcd's
-//! leases, or section 6.4 of Ongaro's dissertation on Raft.
+//! A deposed primary whose cluster demands a synchronous standby cannot commit any more, so an acknowledged
+//! commit proves that the server was the primary when the commit began. See etcd's leases, or section 6.4 of
+//! Ongaro's dissertation on Raft.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use tokio::time::{Instant, sleep};
 use super::term::Term;
 use crate::store::error::Result;
 
-/// A heartbeat begins so many times within the lease.
+/// Number of heartbeats that begin within the lease.
 const BEATS: u32 = 4;
 
-/// Waits until a heartbeat is acknowledged that began within the lease.
+/// Waits for the acknowledgement of a heartbeat that began within the lease.
 pub(super) async fn confirmed(beats: &watch::Sender<Option<Instant>>, lease: Duration) {
     let is_current = |began: &Option<Instant>| began.is_some_and(|it| it.elapsed() < lease);
     // The sender is borrowed, so it cannot be gone.
@@ -41,14 +41,14 @@ pub(super) async fn keep(term: Arc<Term>, lease: Duration) {
     }
 }
 
-/// Commits something that a synchronous standby must acknowledge, and that leaves no row behind.
+/// Commits a message that a synchronous standby must acknowledge, and that leaves no row behind.
 async fn beat(term: &Term, kept: &mut Option<PgConnection>) -> Result<()> {
     let mut conn = match kept.take() {
         Some(conn) => conn,
         // Commits may hang for as long as a standby is away; nothing else does.
         None => term.connect(|options| options).await?,
     };
-    // A transaction of its own, so it is answered when that is committed.
+    // A transaction of its own, so the response comes after its commit.
     sqlx::query!("select pg_logical_emit_message(true, 'berth', '')::text as lsn")
         .fetch_one(&mut conn)
         .await?;

@@ -1,13 +1,13 @@
-//! Which server is the primary, and all connections to it.
+//! The choice of the primary, and all connections to it.
 //!
-//! Every new connection is asked which server it leads to. A task probes all hosts of the URL every second,
+//! Every new connection is checked for the server it leads to. A task probes all hosts of the URL every second,
 //! each over a new connection, because a proxy may lead new connections to another server than old ones. The
 //! primary with the newest timeline wins. The [`Term`] of the previous one ends at once, whether that server
 //! is alive or not, and with it all requests on its connections.
 //!
 //! Example: host A is the primary at timeline 3 and freezes. The standby B is promoted, and its timeline is
-//! 4. The next probe finds B, ends the term of A, and begins one of B: reads that wait for A are asked again
-//! on B, and writes that wait for A are answered 503, because A may have committed them. When A wakes up, its
+//! 4. The next probe finds B, ends the term of A, and begins one of B: reads that wait for A are repeated
+//! on B, and writes that wait for A fail with 503, because A may have committed them. When A wakes up, its
 //! timeline 3 is older than 4, and no connection to it is accepted.
 
 mod identity;
@@ -32,11 +32,11 @@ use identity::Identity;
 pub use probe::find;
 pub(super) use term::{ACQUIRE_MAX, Term};
 
-/// How long a read waits for its answer, even if the server does not respond.
+/// Timeout for a read, even if the server does not respond.
 pub(super) const READ_MAX: Duration = Duration::from_millis(2500);
-/// How long connecting may take, including the search for the primary.
+/// Timeout for connecting, including the search for the primary.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-/// How often a read is asked before it is answered 503.
+/// Maximum number of attempts at a read before it fails with 503.
 const READS_MAX: u32 = 3;
 
 /// Access to the primary. Cheap to clone.
@@ -47,23 +47,23 @@ pub(super) struct Primary(Arc<Inner>);
 struct Inner {
     options: StoreOptions,
     state: watch::Sender<State>,
-    /// Asks for a probe of all hosts at once.
+    /// Requests an immediate probe of all hosts.
     probe_now: Notify,
-    /// How many probes have ended.
+    /// Number of finished probes.
     probes: watch::Sender<u64>,
 }
 
-/// What is known of the primary.
+/// The known state of the primary.
 #[derive(Debug, Default)]
 struct State {
-    /// The newest primary that has been seen.
+    /// The newest primary so far.
     newest: Option<Identity>,
     /// The present term.
     term: Option<Arc<Term>>,
 }
 
 impl Primary {
-    /// Looks at the hosts for the first time, and begins to watch them.
+    /// Probes the hosts for the first time, and starts to watch them.
     pub(super) async fn start(options: StoreOptions) -> Result<Self> {
         let primary = Self(Arc::new(Inner::new(options)));
         probe::probe(&primary.0, &mut probe::MissedProbes::default()).await?;
@@ -71,19 +71,19 @@ impl Primary {
         Ok(primary)
     }
 
-    /// Without any host.
+    /// Makes one without any host.
     #[cfg(test)]
     pub(super) fn unknown() -> Self {
         let options = StoreOptions::at(PgConnectOptions::new_without_pgpass(), 1);
         Self(Arc::new(Inner::new(StoreOptions { hosts: Vec::new(), ..options })))
     }
 
-    /// The options of the store.
+    /// Returns the options of the store.
     pub(super) fn options(&self) -> &StoreOptions {
         &self.0.options
     }
 
-    /// The present term.
+    /// Returns the present term.
     ///
     /// # Errors
     /// No primary is known.
@@ -92,7 +92,7 @@ impl Primary {
         term.ok_or_else(|| Error::Unavailable("no primary can be reached".to_owned()))
     }
 
-    /// Whether the primary takes no writes of new sessions.
+    /// Returns whether the primary takes no writes of new sessions.
     pub(super) fn is_read_only(&self) -> bool {
         self.term().is_ok_and(|term| term.identity.is_read_only)
     }
@@ -116,7 +116,7 @@ impl Primary {
                 if before.is_some_and(|before| Arc::ptr_eq(&before, &term)) {
                     return Err(error.settled());
                 }
-                // It may have been replaced.
+                // The connection's term may have been replaced.
                 before = Some(term);
                 self.probe_all_hosts().await;
             }
@@ -125,7 +125,7 @@ impl Primary {
         connected.await.unwrap_or_else(|_| Err(late()))
     }
 
-    /// Has all hosts probed, and waits until they have been.
+    /// Has all hosts probed, and waits for the result.
     async fn probe_all_hosts(&self) {
         let mut probes = self.0.probes.subscribe();
         self.0.probe_now.notify_one();
@@ -138,11 +138,11 @@ impl Primary {
         self.0.probe_now.notify_one();
     }
 
-    /// Asks something on a connection of the pool; again if the connection was dead, or led to a
+    /// Runs a query on a connection of the pool; again if the connection was dead, or led to a
     /// server that is not the primary any more.
     ///
     /// # Errors
-    /// There is no answer in time.
+    /// There is no result in time.
     pub(super) async fn read<T>(
         &self,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
@@ -190,10 +190,10 @@ impl Primary {
         Ok(answer)
     }
 
-    /// Waits until what was read in a term is known to be current, as long as a read may wait.
+    /// Waits until a read in a term is confirmed as current, but no longer than the timeout of reads.
     ///
     /// # Errors
-    /// It is not.
+    /// It is not confirmed in time.
     pub(super) async fn confirm(&self, term: &Term) -> Result<()> {
         let late = || Error::Unavailable("the primary has not confirmed its lease".to_owned());
         let confirmed = timeout(READ_MAX, term.confirm(self.0.options.lease)).await;
@@ -211,7 +211,7 @@ impl Inner {
     /// the primary.
     ///
     /// # Errors
-    /// It has been deposed, or is of another cluster and the one known can still be reached.
+    /// It has been deposed, or is of another cluster while the known primary can still be reached.
     fn admit(&self, found: Identity, host: usize, alone: bool) -> Result<Arc<Term>> {
         let mut admitted = Ok(());
         self.state.send_if_modified(|state| {

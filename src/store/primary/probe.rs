@@ -1,4 +1,4 @@
-//! Asks all hosts of the database URL what they are, to find out which of them is the primary.
+//! Probes all hosts of the database URL to find the primary.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -13,38 +13,38 @@ use super::identity::{Identity, identify};
 use crate::store::error::{Error, Result};
 use crate::store::session;
 
-/// How often all hosts are probed.
+/// Interval of probes.
 const EVERY: Duration = Duration::from_secs(1);
-/// The shortest pause between two probes.
+/// Minimum pause between two probes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long one host has to answer.
+/// Timeout for one host.
 const PROBE_MAX: Duration = Duration::from_secs(1);
-/// How long a host has to answer that did not answer the probe before, if there are other hosts: one of
-/// them may be promoted, and a probe that waits for a silent host notices that late.
+/// Timeout for a host that did not respond to the previous probe, if there are other hosts: one of them may be
+/// promoted, and a probe that waits for a silent host notices that late.
 const PROBE_SILENT_MAX: Duration = Duration::from_millis(300);
-/// A silent host gets the whole time in one of this many probes.
+/// A silent host gets the full timeout in one of this many probes.
 const FULL_PROBE_EVERY: u32 = 6;
-/// How long the primary may be silent before its connections are given up. Shorter than the time
-/// after which PostgreSQL gives up the session of a client that is gone.
+/// Time after which the connections of a silent primary are given up. Shorter than the time after which
+/// PostgreSQL gives up the session of a client that is gone.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
-/// What a probe found out about a host.
+/// The state of a host in a probe.
 #[derive(Debug)]
 enum HostState {
-    /// It is this primary.
+    /// This primary.
     Primary(Identity),
-    /// It is a standby.
+    /// A standby.
     Standby,
-    /// It refuses connections, for this reason: it is starting, stopping, or has too many clients.
+    /// The host refuses connections, for this reason: it is starting, stopping, or has too many clients.
     Refused(String),
-    /// It did not answer, as far as is known for this reason.
+    /// The host did not respond, for this reason.
     Silent(String),
 }
 
-/// The host that is the primary, of several.
+/// Finds the host that is the primary.
 ///
 /// # Errors
-/// None of them is; the error says what each of them answered.
+/// None of them is; the error has the result of each.
 pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
     let said = probe_all(hosts, None, &mut MissedProbes::default()).await;
     let best = best(&said, None).and_then(|(host, _)| hosts.get(host));
@@ -73,13 +73,13 @@ pub(super) async fn probe(inner: &Arc<Inner>, missed_probes: &mut MissedProbes) 
         }
         return Err(no_primary(&inner.options.hosts, &said));
     };
-    // Of another cluster than the one before: all hosts lead there, or nowhere.
+    // A primary of another cluster than before means that all hosts lead there, or nowhere.
     let alone = newest.is_some_and(|newest| newest.system != found.system);
     inner.admit(found, host, alone).map(|term| term.note_answer())
 }
 
-/// The primary to be followed: of the known cluster if it has one, with the newest timeline, and on
-/// the host where it was before if there are several ways to it.
+/// Returns the primary to follow: of the known cluster if it has one, with the newest timeline, and on the
+/// same host as before if there are several ways to it.
 fn best(said: &[HostState], known: Option<(usize, Identity)>) -> Option<(usize, Identity)> {
     let primaries = said.iter().enumerate().filter_map(|(host, said)| match said {
         HostState::Primary(identity) => Some((host, *identity)),
@@ -92,12 +92,12 @@ fn best(said: &[HostState], known: Option<(usize, Identity)>) -> Option<(usize, 
     })
 }
 
-/// How many probes in a row each host has not answered.
+/// Number of successive probes that each host has missed.
 #[derive(Debug, Default)]
 pub(super) struct MissedProbes(Vec<u32>);
 
 impl MissedProbes {
-    /// How long a host has to answer, of so many hosts.
+    /// Returns the timeout for a host, given the number of hosts.
     fn patience(&self, host: usize, hosts: usize) -> Duration {
         let missed = self.0.get(host).copied().unwrap_or(0);
         if hosts > 1 && !missed.is_multiple_of(FULL_PROBE_EVERY) {
@@ -129,8 +129,8 @@ async fn probe_all(
     said
 }
 
-/// What all hosts answer. A host that has been promoted since the newest known primary is believed
-/// without waiting for the others: the old primary may be silent, and all requests wait.
+/// Returns the states of all hosts. A host that was promoted after the newest known primary is accepted without
+/// waiting for the others: the old primary may be silent, and all requests wait.
 async fn answers<F: Future<Output = HostState>>(
     hosts: impl Iterator<Item = F>,
     newest: Option<Identity>,
@@ -154,7 +154,7 @@ async fn answers<F: Future<Output = HostState>>(
     all
 }
 
-/// Asks one host what it is, over a new connection.
+/// Probes one host over a new connection.
 async fn probe_host(host: &PgConnectOptions, patience: Duration) -> HostState {
     let said = timeout(patience, async {
         let mut conn = match PgConnection::connect_with(&session(host.clone())).await {
@@ -185,13 +185,13 @@ fn no_primary(hosts: &[PgConnectOptions], said: &[HostState]) -> Error {
     Error::Unavailable(each.collect::<Vec<_>>().join("; "))
 }
 
-/// Probes every second, and when asked to, for as long as the store lives.
+/// Probes every second, and on request, for as long as the store lives.
 pub(super) async fn watch(inner: Weak<Inner>) {
     let mut began = Instant::now();
     let mut missed_probes = MissedProbes::default();
     loop {
         let Some(inner) = inner.upgrade() else { return };
-        // A silent host has taken its time already.
+        // The time that a silent host has taken counts.
         let pause = EVERY.saturating_sub(began.elapsed());
         drop(timeout(pause, inner.probe_now.notified()).await);
         began = Instant::now();
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(host(&said, None), Some(0));
     }
 
-    /// A frozen primary says nothing for as long as it is waited for.
+    /// A frozen primary does not respond within any timeout.
     #[tokio::test]
     async fn a_promoted_host_is_followed_while_another_one_is_silent() {
         let newest = Identity { system: 1, timeline: 3, is_read_only: false };
@@ -254,7 +254,7 @@ mod tests {
         let hosts = [silent(), says(HostState::Standby), says(primary(1, 4))];
         let said = answers(hosts.into_iter(), Some(newest)).await;
         assert_eq!(host(&said, Some((0, newest))), Some(2));
-        // The others are heard to the end.
+        // The responses of all others are awaited.
         let hosts = [says(primary(2, 9)), says(HostState::Standby), says(primary(1, 3))];
         let said = answers(hosts.into_iter(), Some(newest)).await;
         assert_eq!(host(&said, Some((0, newest))), Some(2));

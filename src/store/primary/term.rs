@@ -13,7 +13,7 @@ use super::lease;
 use crate::store::error::{Error, Result};
 use crate::store::{locks, session, waiting};
 
-/// How long a request waits for a connection of the pool.
+/// Timeout for getting a connection of the pool.
 pub(in crate::store) const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 
 /// The error of a read whose term has ended.
@@ -23,23 +23,23 @@ const IN_DOUBT: &str =
     "another server has become the primary, or this one is silent: it may have been done or not";
 
 /// All connections to one server. The term ends when another server becomes the primary, or when this one has
-/// not answered for long. Requests on its connections are given up then.
+/// not responded for long. Requests on its connections are given up then.
 #[derive(Debug)]
 pub(in crate::store) struct Term {
     pub(super) identity: Identity,
-    /// Its place in the list of hosts.
+    /// Its position in the list of hosts.
     pub(super) host: usize,
     options: PgConnectOptions,
     pool: PgPool,
     over: watch::Sender<bool>,
-    /// When anything was last answered on its connections.
+    /// The time of the last response on its connections.
     heard: Mutex<Instant>,
-    /// When the last heartbeat began that was acknowledged.
+    /// The start of the last acknowledged heartbeat.
     pub(super) confirmed: watch::Sender<Option<Instant>>,
 }
 
 impl Term {
-    /// Begins; nothing is connected yet.
+    /// Begins a term; nothing is connected yet.
     pub(super) fn begin(
         identity: Identity,
         host: usize,
@@ -59,7 +59,7 @@ impl Term {
         Self { identity, host, options, pool, over, heard, confirmed }
     }
 
-    /// Connections for single changes and consumer reads.
+    /// Returns the pool for single changes and consumer reads.
     pub(in crate::store) fn pool(&self) -> &PgPool {
         &self.pool
     }
@@ -67,7 +67,7 @@ impl Term {
     /// Connects to its server, with settings of the caller's.
     ///
     /// # Errors
-    /// It cannot be reached, or another server answers in its place.
+    /// It cannot be reached, or another server responds in its place.
     pub(super) async fn connect(
         &self,
         settings: impl FnOnce(PgConnectOptions) -> PgConnectOptions,
@@ -79,24 +79,24 @@ impl Term {
         Ok(conn)
     }
 
-    /// Ends it. Connections that are in use end when their users look.
+    /// Ends the term. Connections that are in use end when their users check.
     pub(super) fn end(&self) {
         self.finish();
         let pool = self.pool.clone();
         tokio::spawn(async move { pool.close().await });
     }
 
-    /// Ends it with the store; the pool closes its connections when it is dropped.
+    /// Ends the term with the store; the pool closes its connections when it is dropped.
     pub(super) fn finish(&self) {
         self.over.send_replace(true);
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub(in crate::store) fn is_over(&self) -> bool {
         *self.over.borrow()
     }
 
-    /// Ready when it has ended.
+    /// Waits until it has ended.
     async fn over(&self) {
         // The sender is in `self`.
         drop(self.over.subscribe().wait_for(|over| *over).await);
@@ -105,7 +105,7 @@ impl Term {
     /// Runs a read that ends early, with [`Error::Again`], when the term ends.
     ///
     /// # Errors
-    /// Those of the read, or that the term has ended, before or meanwhile.
+    /// Those of the read, or the term has ended.
     pub(in crate::store) async fn during<T>(
         &self,
         work: impl Future<Output = Result<T>>,
@@ -123,10 +123,10 @@ impl Term {
         settled
     }
 
-    /// Runs a change. It is given up when the term ends; whether it was made is unknown then.
+    /// Runs a change. It is given up when the term ends; then it is unknown whether it was made.
     ///
     /// # Errors
-    /// Those of the change, or that the term has ended meanwhile.
+    /// Those of the change, or the term has ended meanwhile.
     pub(in crate::store) async fn make<T>(
         &self,
         change: impl Future<Output = Result<T>>,
@@ -139,18 +139,18 @@ impl Term {
         settled.and_then(|outcome| if self.is_over() { Err(in_doubt()) } else { Ok(outcome) })
     }
 
-    /// Notes that the server has answered.
+    /// Records a response of the server.
     pub(super) fn note_answer(&self) {
         *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// For how long the server has not answered anything.
+    /// Returns the time since the last response of the server.
     pub(super) fn since_answer(&self) -> Duration {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// Waits until what was read on a connection of this term is known to be current: the term has not
-    /// ended, and a heartbeat that began within the lease has been acknowledged.
+    /// Waits until a read on a connection of this term is known to be current: the term has not ended, and a
+    /// heartbeat that began within the lease has been acknowledged.
     ///
     /// # Errors
     /// The term has ended.

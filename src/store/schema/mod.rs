@@ -1,4 +1,4 @@
-//! The schema: applies migrations, and says why a database cannot be used.
+//! The schema: applies migrations, and explains why a database cannot be used.
 
 pub mod privileges;
 mod replacing;
@@ -16,57 +16,55 @@ use crate::observe::spans::milliseconds;
 
 static MIGRATOR: Migrator = sqlx::migrate!("./migrations");
 
-/// What a schema consists of: a query for it, and its answer for one that is current. `tools/sqlx`
-/// writes the answer.
+/// A query for the objects of a schema. Its result for a current one is written by `tools/sqlx`.
 const OBJECTS: &str = include_str!("objects.sql");
 const EXPECTED: &str = include_str!("objects.txt");
 
-/// Objects that are named one by one at the most.
+/// Maximum number of objects that are named.
 const NAMED_MAX: usize = 10;
 
-/// A table that only Berth has; and one that only openstack-placement has.
+/// A table that only Berth has, and one that only openstack-placement has.
 const OURS: &str = "change_log_horizon";
 const REFERENCE: &str = "resource_providers";
-/// What a role lacks that cannot read which migrations have been applied.
+/// The privilege that a role lacks if it cannot read the applied migrations.
 const MIGRATIONS_UNREADABLE: &str = "select on _sqlx_migrations";
-/// The table that says which programs a schema serves.
+/// The table with the programs that a schema serves.
 const COMPATIBILITY: &str = "table schema_compatibility";
-/// Where programs built on `SQLAlchemy` note their migrations.
+/// The table in which programs built on `SQLAlchemy` record their migrations.
 const ALEMBIC: &str = "alembic_version";
 
 /// The state of a database's schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Its schema is the one this program knows.
+    /// The schema is the one that this program knows.
     Current,
     /// A newer program has applied these versions, and the schema serves this program as well.
     Newer(Vec<i64>),
-    /// These versions have not been applied; all of them: there is nothing of Berth's in it.
+    /// These versions have not been applied; all of them: the database has nothing of Berth's.
     Behind(Vec<i64>),
-    /// The database has versions this program does not know: a newer one has migrated it.
+    /// The database has versions that this program does not know: a newer one has migrated it.
     Ahead(Vec<i64>),
     /// By its versions it is current, but these objects are missing.
     Incomplete(Vec<String>),
-    /// These versions were made of other text than this program has.
+    /// The text of these versions differs from this program's.
     Altered(Vec<i64>),
-    /// It is openstack-placement's.
+    /// The database is openstack-placement's.
     Reference,
-    /// It is another program's; what shows that.
+    /// The database is another program's, for this reason.
     Foreign(String),
-    /// Its encoding is this one, and not UTF-8.
+    /// The encoding is this one, and not UTF-8.
     Encoding(String),
     /// The role lacks privileges.
     Forbidden {
         /// The role of the connection.
         role: String,
-        /// What it lacks, such as `insert on allocations`.
+        /// The missing privileges, such as `insert on allocations`.
         missing: Vec<String>,
     },
 }
 
 impl Status {
-    /// What keeps `berth serve` from using the database, and what to do about it; none if nothing
-    /// does.
+    /// Returns the reason why `berth serve` cannot use the database, with advice; `None` if it can.
     pub fn hindrance(&self) -> Option<String> {
         Some(match self {
             Self::Current | Self::Newer(_) => return None,
@@ -110,7 +108,7 @@ impl Status {
     }
 }
 
-/// A migration that has been applied.
+/// An applied migration.
 #[derive(sqlx::FromRow)]
 struct Applied {
     version: i64,
@@ -118,10 +116,10 @@ struct Applied {
     checksum: Vec<u8>,
 }
 
-/// The state of the schema of a database.
+/// Returns the state of the schema of a database.
 ///
 /// # Errors
-/// It cannot be asked.
+/// The database is unavailable.
 pub async fn status(conn: &mut PgConnection) -> Result<Status> {
     let encoding: String = sqlx::query_scalar("show server_encoding").fetch_one(&mut *conn).await?;
     if encoding != "UTF8" {
@@ -137,13 +135,13 @@ pub async fn status(conn: &mut PgConnection) -> Result<Status> {
             return forbidden(conn, vec![format!("usage on the schema {schema}")]).await;
         }
         let found = objects(conn).await?;
-        // Somebody else may have begun to migrate it meanwhile.
+        // Another program may have begun to migrate it meanwhile.
         applied = self::applied(conn).await?;
         if applied.is_empty() {
             return Ok(unmigrated(&found));
         }
     }
-    // Read after the versions: what is being migrated has then what they say, or more.
+    // Read after the versions: during a migration, there are at least the objects of these versions.
     let found = objects(conn).await?;
     let mut status = migrated(&applied, &found);
     if let Status::Ahead(unknown) = &status
@@ -157,7 +155,7 @@ pub async fn status(conn: &mut PgConnection) -> Result<Status> {
     Ok(status)
 }
 
-/// Whether a newer schema says that it serves this program.
+/// Returns whether a newer schema declares that it serves this program.
 async fn serves(conn: &mut PgConnection, found: &BTreeSet<String>) -> Result<bool> {
     if !found.contains(COMPATIBILITY) {
         return Ok(false);
@@ -173,7 +171,7 @@ async fn forbidden(conn: &mut PgConnection, missing: Vec<String>) -> Result<Stat
     Ok(Status::Forbidden { role: privileges::role(conn).await?, missing })
 }
 
-/// The migrations that the database has. An attempt that failed may have left the table without a row.
+/// Reads the applied migrations. A failed attempt may have left the table without a row.
 async fn applied(conn: &mut PgConnection) -> Result<Vec<Applied>> {
     let is_there: bool = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
         .fetch_one(&mut *conn)
@@ -192,7 +190,7 @@ async fn objects(conn: &mut PgConnection) -> Result<BTreeSet<String>> {
     Ok(sqlx::query_scalar(OBJECTS).fetch_all(conn).await?.into_iter().collect())
 }
 
-/// What a database is in which no migrations are noted.
+/// Returns the status of a database without recorded migrations.
 fn unmigrated(found: &BTreeSet<String>) -> Status {
     let has = |table: &str| found.contains(&format!("table {table}"));
     if has(REFERENCE) {
@@ -212,7 +210,7 @@ fn unmigrated(found: &BTreeSet<String>) -> Status {
     }
 }
 
-/// What a database is in which these migrations are noted.
+/// Returns the status of a database with these migrations.
 fn migrated(applied: &[Applied], found: &BTreeSet<String>) -> Status {
     let versions: BTreeSet<i64> = applied.iter().map(|it| it.version).collect();
     let known: BTreeSet<i64> = MIGRATOR.iter().map(|migration| migration.version).collect();
@@ -245,7 +243,7 @@ fn migrated(applied: &[Applied], found: &BTreeSet<String>) -> Status {
     }
 }
 
-/// The status, unless something is missing that this program needs.
+/// Returns the status, unless an object is missing that this program needs.
 fn complete(status: Status, found: &BTreeSet<String>) -> Status {
     match missing(found) {
         missing if missing.is_empty() => status,
@@ -253,7 +251,7 @@ fn complete(status: Status, found: &BTreeSet<String>) -> Status {
     }
 }
 
-/// What a current schema has and this one has not. Of a table that is missing, nothing more is said.
+/// Returns the missing objects of a current schema. Of a missing table, no further objects are named.
 fn missing(found: &BTreeSet<String>) -> Vec<String> {
     let is_missing = |object: &&str| !found.contains(*object);
     let of_a_missing_table = |object: &str| {
@@ -264,23 +262,23 @@ fn missing(found: &BTreeSet<String>) -> Vec<String> {
     missing.filter(|object| !of_a_missing_table(object)).map(str::to_owned).collect()
 }
 
-/// The first of these, and how many more there are.
+/// Lists the first of these objects, and the number of others.
 fn named(objects: &[String]) -> String {
     let (first, more) = objects.split_at(objects.len().min(NAMED_MAX));
     let named = first.join(", ");
     if more.is_empty() { named } else { format!("{named} and {} more", more.len()) }
 }
 
-/// Whether these are all migrations: the database has nothing of Berth's.
+/// Returns whether these are all migrations: the database has nothing of Berth's.
 pub fn is_all(versions: &[i64]) -> bool {
     MIGRATOR.iter().map(|migration| migration.version).eq(versions.iter().copied())
 }
 
-/// Applies what is missing, each migration in a transaction, and adds standard names that the
-/// lists of this version have. Several at once take turns.
+/// Applies missing migrations, each in a transaction, and adds the standard names of this version's lists.
+/// Concurrent calls take turns.
 ///
 /// # Errors
-/// The database cannot be asked, or is none to be migrated; then nothing is changed.
+/// The database is unavailable, or must not be migrated; then nothing is changed.
 pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
     let status = status(conn).await?;
     if !matches!(status, Status::Behind(_))
@@ -289,7 +287,7 @@ pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
         return Err(Error::bug(why));
     }
     if let Status::Behind(versions) = status {
-        // Before each migration, sqlx makes sure of its table, and PostgreSQL notes that it is there.
+        // Before each migration, sqlx creates its table, and PostgreSQL reports that it exists.
         sqlx::query("set client_min_messages = warning").execute(&mut *conn).await?;
         for migration in MIGRATOR.iter().filter(|it| versions.contains(&it.version)) {
             let (version, began) = (migration.version, Instant::now());
@@ -305,7 +303,7 @@ pub async fn migrate(conn: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Why a migration failed. sqlx's own text would end with a line of PostgreSQL's source.
+/// Returns the error of a failed migration. sqlx's own text would end with a line of PostgreSQL's source.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other kinds describe themselves")]
 fn failed(why: MigrateError) -> Error {
     match why {

@@ -1,12 +1,12 @@
-//! What a role needs in the database to serve, when it does not own the tables: the list, the script that grants it,
-//! and the check for what is missing.
+//! The privileges in the database that a role needs to serve when it does not own the tables: their list, the script
+//! that grants them, and the check for missing ones.
 
 use sqlx::PgConnection;
 
 use super::super::error::Result;
 use super::Status;
 
-/// One line for each object: `table NAME: select, insert`.
+/// The list, with one line for each object: `table NAME: select, insert`.
 const REQUIRED: &str = include_str!("privileges.txt");
 
 /// A privilege on an object of the schema.
@@ -20,14 +20,14 @@ pub struct Privilege {
     pub privilege: &'static str,
 }
 
-/// All privileges that a role needs in order to serve.
+/// Returns all privileges that a role needs in order to serve.
 pub fn required() -> impl Iterator<Item = Privilege> {
     lines().flat_map(|(kind, object, privileges)| {
         privileges.split(", ").map(move |privilege| Privilege { kind, object, privilege })
     })
 }
 
-/// Kind, name and privileges of each object.
+/// Returns kind, name and privileges of each object.
 fn lines() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     REQUIRED.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let (object, privileges) = line.split_once(": ")?;
@@ -36,8 +36,8 @@ fn lines() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     })
 }
 
-/// The privileges that the connection's own role lacks, such as `insert on allocations`. Empty for the owner of the
-/// tables. Objects that do not exist are not named.
+/// Returns the privileges that the connection's own role lacks, such as `insert on allocations`. Empty for the owner
+/// of the tables. Missing objects are not named.
 ///
 /// # Errors
 /// The database is unavailable.
@@ -55,7 +55,7 @@ pub async fn missing(conn: &mut PgConnection) -> Result<Vec<String>> {
     Ok(missing.bind(objects).bind(privileges).fetch_all(conn).await?)
 }
 
-/// The schema with Berth's tables if the connection's role may not use it: the role then sees none of the tables.
+/// Returns the schema with Berth's tables if the connection's role may not use it: the role then sees no tables.
 ///
 /// # Errors
 /// The database is unavailable.
@@ -68,7 +68,7 @@ pub(super) async fn closed_schema(conn: &mut PgConnection) -> Result<Option<Stri
     Ok(schema.bind(super::OURS).fetch_optional(conn).await?)
 }
 
-/// The role of the connection.
+/// Returns the role of the connection.
 ///
 /// # Errors
 /// The database is unavailable.
@@ -76,10 +76,10 @@ pub(super) async fn role(conn: &mut PgConnection) -> Result<String> {
     Ok(sqlx::query_scalar("select current_user::text").fetch_one(conn).await?)
 }
 
-/// An SQL script that grants a role what it needs, for the database and the schema of this connection. The owner of
-/// the tables runs it, again after each migration.
+/// Returns an SQL script that grants a role these privileges, for the database and the schema of this connection. The
+/// owner of the tables runs it, again after each migration.
 ///
-/// `Ok(Err(_))` says that there is no such role, or that Berth's tables are not there.
+/// `Ok(Err(_))`: the role or Berth's tables do not exist.
 ///
 /// # Errors
 /// The database is unavailable.
@@ -121,7 +121,7 @@ pub async fn script(
          grant usage on schema {schema} to {role};\n"
     );
     for (kind, object, privileges) in lines() {
-        // A view is granted as a table.
+        // In SQL, privileges on views are granted as on tables.
         let kind = if kind == "sequence" { "sequence" } else { "table" };
         let line = format!("grant {privileges} on {kind} {schema}.{object} to {role};\n");
         script.push_str(&line);

@@ -1,8 +1,8 @@
-//! The SQL around a restore: what drops the tables that are there, and what makes sure that the new ones are Berth's.
+//! The SQL around a restore: drops the existing tables, and checks that the new ones are Berth's.
 
 use super::{EXPECTED, MIGRATOR, OBJECTS, OURS};
 
-/// Statements that drop all that migrations of this program make, if it is there, and nothing else.
+/// Returns statements that drop all objects made by migrations of this program, if they exist, and nothing else.
 pub fn drop_script() -> String {
     let of = |kind: &str| {
         let prefix = format!("{kind} ");
@@ -19,8 +19,8 @@ pub fn drop_script() -> String {
     script
 }
 
-/// A script for psql that fails unless the database has the schema of Berth with its data: that of this program
-/// completely, or that of an older or a newer one. It leaves the search path as the role has it.
+/// Returns a script for psql that fails unless the database has the schema of Berth with its data: that of this
+/// program completely, or that of an older or a newer one. It leaves the role's search path unchanged.
 pub fn check_script() -> String {
     let known: Vec<String> = MIGRATOR.iter().map(|it| it.version.to_string()).collect();
     let first = MIGRATOR.iter().next();
@@ -62,7 +62,7 @@ end $check$;
     )
 }
 
-/// A text as SQL has it.
+/// Quotes a text for SQL.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

@@ -4,18 +4,18 @@ use sqlx::PgConnection;
 
 use super::error::Result;
 
-/// Keys from here on belong to custom classes and traits.
+/// The first key of custom classes and traits.
 pub(super) const CUSTOM_FROM: i32 = 10_000;
 
 const RESOURCE_CLASSES: &str = include_str!("resource_classes.txt");
 const TRAITS: &str = include_str!("traits.txt");
 
-/// Standard resource classes in the order of os-resource-classes.
+/// Returns the standard resource classes in the order of os-resource-classes.
 pub fn resource_classes() -> impl Iterator<Item = &'static str> {
     names(RESOURCE_CLASSES)
 }
 
-/// Standard traits in the order of os-traits.
+/// Returns the standard traits in the order of os-traits.
 pub fn traits() -> impl Iterator<Item = &'static str> {
     names(TRAITS)
 }
@@ -24,9 +24,9 @@ fn names(list: &'static str) -> impl Iterator<Item = &'static str> {
     list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Adds what the lists have and the database has not. A class takes its position as its key; a
-/// newer list only appends, so keys stay what they are. Traits take the next free key, because new
-/// ones appear in the middle of their list.
+/// Adds names of the lists that the database lacks. A class takes its position as its key; a newer list only
+/// appends, so keys are stable. Traits take the next free key, because new ones appear in the middle of their
+/// list.
 pub(super) async fn sync(conn: &mut PgConnection) -> Result<()> {
     sqlx::query!("select pg_advisory_xact_lock(hashtext('berth.standard'))")
         .execute(&mut *conn)

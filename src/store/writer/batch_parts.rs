@@ -1,5 +1,5 @@
-//! A batch of claims that is written in parts, one after the other: it is split where a row is
-//! locked or a job may be at fault, with the outcome of each job.
+//! A batch of claims that is written in parts, one after the other: it is split where a row is locked or a job
+//! may be at fault. Has the outcome of each job.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,7 +10,7 @@ use super::batch_writer::{Outcome, Verdict, Written};
 use super::locked_rows::LockedRows;
 use crate::store::error::Error;
 
-/// How many lock time-outs at which no locked row is found one batch is split for; then the rest of it is
+/// Maximum number of splits of one batch after lock time-outs without a known locked row; then the rest of it is
 /// deferred.
 const SPLITS_MAX: u32 = 8;
 
@@ -18,9 +18,9 @@ const SPLITS_MAX: u32 = 8;
 pub(super) struct BatchParts<'j> {
     jobs: &'j [&'j Job],
     outcomes: Vec<Option<Outcome>>,
-    /// The numbers of jobs that are still to be written, part by part.
+    /// The positions of jobs still to be written, part by part.
     left: VecDeque<Vec<usize>>,
-    /// Consumers of jobs that are deferred.
+    /// Consumers of deferred jobs.
     waiting: HashSet<Uuid>,
     locked: LockedRows,
     splits: u32,
@@ -39,7 +39,7 @@ impl<'j> BatchParts<'j> {
         }
     }
 
-    /// The next part, without jobs that come after a deferred job of their consumer.
+    /// Returns the next part, without jobs that come after a deferred job of their consumer.
     pub(super) fn next(&mut self) -> Option<Vec<usize>> {
         while let Some(mut part) = self.left.pop_front() {
             part.retain(|nth| !self.follows(*nth));
@@ -90,8 +90,8 @@ impl<'j> BatchParts<'j> {
         }
     }
 
-    /// A part has failed. When the database is away, all that is left fails with it: nothing of that
-    /// has begun, and each part would wait for a dead server anew.
+    /// Records a failed part. If the database is away, all remaining parts fail with it: nothing of them has begun,
+    /// and each would wait for the dead server again.
     pub(super) fn fail(&mut self, part: &[usize], error: &Error) {
         for nth in part {
             self.end(*nth, Outcome::Done(Err(error.clone())));
@@ -103,8 +103,8 @@ impl<'j> BatchParts<'j> {
         }
     }
 
-    /// A part has met a lock. Those of its jobs that need a locked row are deferred; if none
-    /// does, the part is halved.
+    /// Records a part that met a lock. Its jobs that need a locked row are deferred; if none does, the part is
+    /// halved.
     pub(super) fn defer_blocked(&mut self, part: Vec<usize>, locked: LockedRows, why: &str) {
         let needs = |nth: &usize| self.jobs.get(*nth).is_some_and(|job| locked.blocks(job));
         let (keep, mut free): (Vec<usize>, Vec<usize>) = part.into_iter().partition(needs);
@@ -126,7 +126,7 @@ impl<'j> BatchParts<'j> {
         self.left.push_front(free);
     }
 
-    /// Each job of a part by itself.
+    /// Makes a part of each job.
     pub(super) fn separate(&mut self, part: Vec<usize>) {
         for nth in part.into_iter().rev() {
             self.left.push_front(vec![nth]);
@@ -152,8 +152,8 @@ mod tests {
     use crate::store::writer::Origin;
     use crate::store::writer::locked_rows::LockedRows;
 
-    /// Writes parts as if these jobs met a lock, and those of them that are `known` could be blamed;
-    /// how each job ended, and how many parts there were.
+    /// Writes parts as if these jobs met a lock, of which only those in `known` can be identified. Returns how each
+    /// job ended, and the number of parts.
     fn write(jobs: &[Job], locked: &[usize], known: &[usize]) -> (String, usize) {
         let jobs: Vec<&Job> = jobs.iter().collect();
         let (mut parts, mut count) = (BatchParts::new(&jobs), 0);

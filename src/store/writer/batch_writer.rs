@@ -31,30 +31,30 @@ use crate::store::primary::{Primary, Term};
 use crate::store::statement_plans::{self, StatementPlans};
 use crate::store::{locks, recording, waiting};
 
-/// How long one transaction may take before its jobs are answered. Shorter than a caller waits, so
-/// that jobs that come after it can be written in time.
+/// Timeout for one transaction, after which its jobs get a response. Shorter than a caller waits, so that later
+/// jobs can be written in time.
 const ATTEMPT_MAX: Duration = Duration::from_secs(8);
-/// How long a look at which rows are locked may take, with connecting.
+/// Timeout for a check for locked rows, including connecting.
 const LOOK_MAX: Duration = Duration::from_secs(5);
-/// Transactions without an outcome, each with a connection, beside the one that is under way. With
-/// more, the writer would only add sessions to a server that does not answer.
+/// Maximum number of transactions without an outcome, each with a connection, beside the current one. More would
+/// only add sessions to a server that does not respond.
 const UNSETTLED_MAX: usize = 2;
 
-/// Whether a job was written, or why not.
+/// The result of judging and writing a job.
 pub(super) type Verdict = std::result::Result<(), Refusal>;
 
 /// The outcome of a job.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It has been written, or has failed.
+    /// The job has been written, or has failed.
     Done(Result<()>),
-    /// It met a lock of another transaction, on a row that was found if `row_known`. Nothing
-    /// of it has been written.
+    /// The job met a lock of another transaction, on a known row if `row_known`. Nothing of it has been
+    /// written.
     Blocked { row_known: bool },
 }
 
 impl Outcome {
-    /// The outcome of a job that is not locked; to have none is a bug.
+    /// Returns the result of a job that did not meet a lock; a missing one is a bug.
     pub(super) fn settled(outcome: Option<Self>) -> Result<()> {
         match outcome {
             Some(Self::Done(outcome)) => outcome,
@@ -66,21 +66,21 @@ impl Outcome {
 /// The outcome of a batch.
 #[derive(Debug)]
 pub(super) struct Written {
-    /// Job by job.
+    /// The outcome of each job.
     pub(super) outcomes: Vec<Outcome>,
-    /// Rows that were found to be locked by others.
+    /// Rows found to be locked by others.
     pub(super) locked: LockedRows,
 }
 
 /// The requests of one transaction.
 struct Batch {
     requests: Vec<Request>,
-    /// Where the effects of each request are recorded.
+    /// The recorder of the effects of each request.
     recorders: Vec<Recorder>,
-    /// Where the faults of each request are put if it is refused.
+    /// Takes the faults of each request if it is refused.
     found: Vec<FoundFaults>,
     new_owners: NewOwners,
-    /// Of the claims, for the log of events; none if it is not kept.
+    /// Names for the log of events; empty if it is off.
     owner_names: OwnerNames,
 }
 
@@ -108,7 +108,7 @@ impl Change for Batch {
                 }
                 Request::Replace(_) | Request::Release(_) => Cow::Borrowed(request),
             };
-            // Only what one request does is its effect, so its consumers are compared around it.
+            // The effects of a request are the differences of its consumers before and after it.
             let names = names.as_ref().filter(|_| is_told || recorder.is_on());
             let found = names.map(|names| (names, consumers(&locked.state, &judged)));
             let verdict = judge(&mut locked.state, &judged);
@@ -139,7 +139,7 @@ impl Change for Batch {
     }
 }
 
-/// The consumers that a request names, as judged so far.
+/// Returns the consumers that a request names, as judged so far.
 fn consumers(state: &LockedState, request: &Request) -> Vec<(Uuid, Option<Consumer>)> {
     let named: Vec<Uuid> = match request {
         Request::Replace(claims) => claims.iter().map(|claim| claim.consumer).collect(),
@@ -149,21 +149,21 @@ fn consumers(state: &LockedState, request: &Request) -> Vec<(Uuid, Option<Consum
     named.into_iter().map(|uuid| (uuid, now(&uuid))).collect()
 }
 
-/// A connection, and caches for it.
+/// A connection with its caches.
 pub(super) struct BatchWriter {
     primary: Primary,
     conn: Option<(PgConnection, Arc<Term>)>,
-    /// Transactions that were given up, and go on until their outcome is known.
+    /// Transactions that were given up, and continue until their outcome is known.
     unsettled: JoinSet<()>,
     plans: StatementPlans,
     owners: Owners,
     reloads: Reloads,
-    /// How many there were when the first of `owners` was remembered.
+    /// Number of complete reads when the first of `owners` was cached.
     reloads_before: u64,
 }
 
 impl BatchWriter {
-    /// A writer that connects when it has something to write.
+    /// Makes a writer that connects when it has something to write.
     pub(super) fn new(primary: Primary, reloads: Reloads) -> Self {
         Self {
             primary,
@@ -181,10 +181,10 @@ impl BatchWriter {
         self.conn = None;
     }
 
-    /// Writes the jobs together. When that fails for a reason that may be one job's alone, they are
-    /// split; jobs that need a row which another transaction has locked are not written.
+    /// Writes the jobs together. If that fails for a reason that may concern only one job, they are split; jobs
+    /// that need a row which another transaction has locked are not written.
     ///
-    /// Jobs of one consumer keep their order: one that comes after a locked one is locked as well.
+    /// Jobs of one consumer keep their order: one that comes after a locked one counts as locked as well.
     pub(super) async fn write(&mut self, jobs: &[&Job]) -> Written {
         let mut parts = BatchParts::new(jobs);
         while let Some(part) = parts.next() {
@@ -201,7 +201,7 @@ impl BatchWriter {
             Ok(verdicts) => parts.note(&part, verdicts),
             Err(Error::Locked(why)) => match self.locked(jobs).await {
                 Ok(locked) => parts.defer_blocked(part, locked, &why),
-                // Somebody has locked a table, so nothing can be written.
+                // A table is locked, so nothing can be written.
                 Err(Error::Locked(_)) => parts.defer_all(part, true),
                 Err(error) => parts.fail(&part, &error.settled()),
             },
@@ -213,26 +213,25 @@ impl BatchWriter {
         }
     }
 
-    /// Which rows that the jobs need are locked by others.
+    /// Returns the rows needed by the jobs that others have locked.
     pub(super) async fn locked(&mut self, jobs: &[&Job]) -> Result<LockedRows> {
         self.look(async |conn| LockedRows::find(conn, jobs).await).await
     }
 
-    /// Adds to the rows that are known to be locked those consumers of the jobs that draw upon locked
-    /// providers.
+    /// Adds to the known locked rows those consumers of the jobs that use locked providers.
     pub(super) async fn add_consumers_of_locked(
         &mut self,
         locked: &mut LockedRows,
         jobs: &[&Job],
     ) -> Result<()> {
-        // Nobody draws upon no provider, and to ask may mean to connect.
+        // Without locked providers there is no such consumer, and a query might have to connect.
         if locked.providers.is_empty() {
             return Ok(());
         }
         self.look(async |conn| locked.add_consumers_of_locked(conn, jobs).await).await
     }
 
-    /// Asks which rows are locked. A connection on which that has failed is not used again.
+    /// Checks for locked rows. A connection on which that has failed is not used again.
     async fn look<T>(
         &mut self,
         ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
@@ -246,7 +245,7 @@ impl BatchWriter {
         answer
     }
 
-    /// One transaction for all, tried again while that may help.
+    /// Runs one transaction for all jobs, again while that may help.
     async fn settle(&mut self, jobs: &[&Job]) -> Result<Vec<Verdict>> {
         let mut attempt = 1;
         loop {
@@ -288,8 +287,8 @@ impl BatchWriter {
             ((conn, term), settled.unwrap_or_else(|_panic| Err(panicked())))
         });
         let Ok((connected, settled)) = timeout(ATTEMPT_MAX, &mut attempt).await else {
-            // It may have been committed all the same. The server would keep the session of a
-            // commit that hangs, so the connection is kept as well, and counts.
+            // It may have been committed nevertheless. The server would keep the session of a commit that
+            // hangs, so the connection is kept as well, and counts.
             self.unsettled.spawn(async move { drop(attempt.await) }.in_current_span());
             self.primary.suspect();
             return Err(late());
@@ -303,7 +302,7 @@ impl BatchWriter {
         Ok(verdicts)
     }
 
-    /// Connects, and looks up what the jobs name.
+    /// Connects, and looks up the names in the jobs.
     async fn prepare(&mut self, jobs: &[&Job]) -> Result<Batch> {
         self.conn().await?;
         let reloads = self.reloads.count();

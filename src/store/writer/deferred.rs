@@ -1,10 +1,10 @@
 //! Claims that are deferred because another transaction has locked a row that they need. They wait here
 //! while all other claims are written.
 //!
-//! A second task with its own connection repeats rounds of two steps. It asks which of the rows are free
+//! A second task with its own connection repeats rounds of two steps. It checks which of the rows are free
 //! (`skip locked`, so it waits for none), and writes the jobs whose rows are free together, in one
-//! transaction. A row that many transactions write is hardly ever free at the moment it is asked for, so
-//! each round also tries up to [`ALONE_MAX`] of the other jobs, each in a transaction of its own that
+//! transaction. A row that many transactions write is hardly ever free at the moment of the check, so
+//! each round also tries up to [`ALONE_MAX`] of the other jobs, each in its own transaction, which
 //! queues for the row like any other.
 //!
 //! Jobs of one consumer keep their order: while one is deferred, later ones are deferred as well.
@@ -31,23 +31,23 @@ use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, Waiting, span_of};
 use crate::observe::spans::span;
 use crate::store::error::{Error, Result};
 
-/// Jobs that may be deferred at once; more are told to come back.
+/// Maximum number of deferred jobs; further ones fail with 503.
 const DEFERRED_MAX: usize = 1024;
-/// How long to wait before asking again whether rows are free.
+/// Pause before checking again whether rows are free.
 const PAUSE: Duration = Duration::from_millis(25);
-/// Jobs in one round that are tried by themselves, whatever was found to be locked.
+/// Maximum number of jobs in one round that are tried alone, whether their rows were locked or not.
 const ALONE_MAX: usize = 2;
-/// A row that so many rounds in a row have found locked, for [`LONG_PAUSE`] at least, is locked for long:
+/// Number of successive rounds, lasting at least [`LONG_PAUSE`], after which a locked row counts as locked for long:
 /// a few rounds may take no time at all.
 const LONG: u32 = 8;
-/// How often a job that needs such a row is tried: while it waits, it holds its other rows.
+/// Interval of attempts at a job that needs such a row: while it waits, it holds its other rows.
 const LONG_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the claim writer and the task of deferred claims tell each other.
+/// State shared by the claim writer and the task of deferred claims.
 #[derive(Debug, Default)]
 struct Shared {
     jobs: usize,
-    /// Consumers of jobs that are deferred, with how many.
+    /// Number of deferred jobs by consumer.
     consumers: HashMap<Uuid, usize>,
     locked: LockedRows,
 }
@@ -74,7 +74,7 @@ impl Shared {
     }
 }
 
-/// A panic elsewhere leaves counts whole enough: the worst is a job deferred in vain.
+/// A panic elsewhere leaves the counts usable: at worst, a job is deferred in vain.
 fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -87,8 +87,8 @@ pub(super) struct DeferredQueue {
 }
 
 impl DeferredQueue {
-    /// Defers the jobs that need a row which is known to be locked, or that come after a deferred job of
-    /// their consumer. Returns the others.
+    /// Defers the jobs that need a row known to be locked, or that come after a deferred job of their consumer.
+    /// Returns the others.
     pub(super) async fn defer_blocked(
         &self,
         writer: &mut BatchWriter,
@@ -125,7 +125,7 @@ impl DeferredQueue {
         job.consumers().any(|consumer| shared.consumers.contains_key(&consumer))
     }
 
-    /// Defers a job; if too many are deferred already, answers 503.
+    /// Defers a job, or fails it with 503 if too many are deferred already.
     pub(super) fn defer(&self, mut waiting: Waiting) {
         waiting.queued = span!(parent: &waiting.job.origin().span, "deferred");
         {
@@ -143,7 +143,7 @@ impl DeferredQueue {
         }
     }
 
-    /// Notes rows that were found to be locked.
+    /// Records rows found to be locked.
     pub(super) fn note_locked(&self, locked: LockedRows) {
         let mut shared = lock(&self.shared);
         if shared.jobs > 0 && !locked.is_empty() {
@@ -152,32 +152,32 @@ impl DeferredQueue {
     }
 }
 
-/// A job that is deferred.
+/// A deferred job.
 #[derive(Debug)]
 struct DeferredJob {
     waiting: Waiting,
     since: Instant,
-    /// How often it was tried in vain.
+    /// Number of attempts in vain.
     tries: u32,
-    /// Whether it met a lock on a row that could not be found.
+    /// Whether it met a lock on an unknown row.
     row_unknown: bool,
 }
 
-/// The jobs that are deferred, numbered in the order in which they came.
+/// The deferred jobs, numbered in the order in which they came.
 pub(super) struct DeferredTask {
     writer: BatchWriter,
     shared: Arc<Mutex<Shared>>,
     queue: mpsc::UnboundedReceiver<Waiting>,
     jobs: BTreeMap<u64, DeferredJob>,
     next: u64,
-    /// In how many rounds in a row a row was found locked, and when first.
+    /// Number of successive rounds in which a row was found locked, and the time of the first.
     rounds: HashMap<Uuid, (u32, Instant)>,
-    /// When a job that needs a row which is locked for long was last tried.
+    /// The time of the last attempt at a job that needs a row which is locked for long.
     tried_long: Instant,
 }
 
 impl DeferredTask {
-    /// A task without jobs, and the queue that leads to it. [`DEFERRED_MAX`] bounds the queue.
+    /// Makes a task without jobs, and its queue. [`DEFERRED_MAX`] bounds the queue.
     pub(super) fn new(writer: BatchWriter) -> (Self, DeferredQueue) {
         let (jobs, queue) = mpsc::unbounded_channel();
         let shared: Arc<Mutex<Shared>> = Arc::default();
@@ -186,7 +186,7 @@ impl DeferredTask {
         (Self { writer, shared, queue, jobs, next: 0, rounds, tried_long }, queue_to_task)
     }
 
-    /// Writes what becomes free, until the writer ends.
+    /// Writes jobs whose rows become free, until the writer ends.
     pub(super) async fn run(mut self) {
         loop {
             if self.jobs.is_empty() {
@@ -206,7 +206,7 @@ impl DeferredTask {
                 true
             });
             if !progressed {
-                // Asking takes at most half of the time of one connection.
+                // Checking takes at most half of the time of one connection.
                 tokio::time::sleep(PAUSE.max(began.elapsed())).await;
             }
         }
@@ -218,7 +218,7 @@ impl DeferredTask {
         self.next += 1;
     }
 
-    /// Answers those that have waited for too long; they are never written.
+    /// Fails jobs that have waited too long with 503; they are never written.
     fn give_up(&mut self) {
         let is_late = |it: &DeferredJob| {
             it.since.elapsed() >= HELD_MAX || it.waiting.arrived.elapsed() >= WAIT_MAX
@@ -235,7 +235,7 @@ impl DeferredTask {
         }
     }
 
-    /// Writes the jobs whose rows are free; returns whether any job was answered.
+    /// Writes the jobs whose rows are free. Returns whether any job got its outcome.
     async fn round(&mut self) -> bool {
         let jobs: Vec<&Job> = self.jobs.values().map(|it| &it.waiting.job).collect();
         if jobs.is_empty() {
@@ -270,13 +270,13 @@ impl DeferredTask {
         }
     }
 
-    /// The numbers of jobs to be tried: those whose rows are free together, then some of the others,
-    /// each by itself. Jobs whose rows are not locked for long come first, then those tried least.
+    /// Returns the numbers of jobs to try: those whose rows are free together, then some of the others, each alone.
+    /// Jobs whose rows are not locked for long come first, then those with the fewest attempts.
     fn parts(&mut self, locked: &LockedRows) -> Vec<Vec<u64>> {
         let (mut together, mut alone) = (Vec::new(), Vec::new());
         let mut waiting: HashSet<Uuid> = HashSet::new();
-        // Consumers of those that are tried together: they may turn out to be locked, and a later job
-        // of theirs that is tried alone would pass them.
+        // Consumers of jobs that are tried together: they may turn out to be locked, and a later job of theirs that
+        // is tried alone would overtake them.
         let mut begun: HashSet<Uuid> = HashSet::new();
         for (number, deferred) in &self.jobs {
             let job = &deferred.waiting.job;
@@ -317,9 +317,9 @@ impl DeferredTask {
         })
     }
 
-    /// Writes these jobs; tells whether one has got its outcome.
+    /// Writes these jobs. Returns whether one has got its outcome.
     async fn write(&mut self, numbers: Vec<u64>) -> bool {
-        // They stay in the task while they are written, so that they are ended whatever happens.
+        // They stay in the task while they are written, so that they get a response whatever happens.
         let jobs = numbers.iter().filter_map(|number| self.jobs.get(number));
         let jobs: Vec<&Job> = jobs.map(|it| &it.waiting.job).collect();
         let mut outcomes = self.writer.write(&jobs).await.outcomes.into_iter();

@@ -12,23 +12,23 @@ use crate::store::error::Result;
 /// Rows that others have locked, and consumers that need one of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LockedRows {
-    /// Consumers that are locked themselves, for whom a locked placement is reserved, or who draw upon a
-    /// locked provider.
+    /// Consumers that are locked themselves, for whom a locked placement is reserved, or that use a locked
+    /// provider.
     pub(super) consumers: HashSet<Uuid>,
-    /// Providers that are locked.
+    /// Locked providers.
     pub(super) providers: HashSet<Uuid>,
 }
 
 impl LockedRows {
-    /// Asks for every row that the jobs need, without waiting for any.
+    /// Checks every row that the jobs need, without waiting for any.
     ///
-    /// A row may be locked for a moment only. A job that is deferred for that is written a moment later.
+    /// A row may be locked for a moment only; then its job is deferred and written a moment later.
     pub(super) async fn find(conn: &mut PgConnection, jobs: &[&Job]) -> Result<Self> {
         let consumers: Vec<Uuid> = jobs.iter().flat_map(|job| job.consumers()).collect();
         let named: Vec<Uuid> = jobs.iter().flat_map(|job| job.providers()).collect();
         let mut locked = Self::default();
-        // Two transactions, so that consumers are not kept while providers are asked for. Each is
-        // rolled back, which gives its locks back without waiting for the disk.
+        // Two transactions, so that consumers are not kept locked during the check of providers. Each is
+        // rolled back, which releases its locks without waiting for the disk.
         let mut tx = look(conn).await?;
         locked.find_consumers(&mut tx, &consumers).await?;
         tx.rollback().await?;
@@ -49,7 +49,7 @@ impl LockedRows {
         .fetch_all(&mut *conn)
         .await?;
         let wanted: Vec<Uuid> = rows.iter().map(|row| row.row).collect();
-        // The last statement of its transaction, so that what is free is locked for a moment only.
+        // The last statement of its transaction, so that free rows are locked for a moment only.
         let free = sqlx::query_scalar!(
             "select uuid from consumers where uuid = any($1) for update skip locked",
             &wanted
@@ -104,7 +104,7 @@ impl LockedRows {
         Ok(())
     }
 
-    /// Adds the consumers of the jobs that draw upon one of these providers.
+    /// Adds the consumers of the jobs that use one of these providers.
     pub(super) async fn add_consumers_of_locked(
         &mut self,
         conn: &mut PgConnection,
@@ -125,25 +125,25 @@ impl LockedRows {
         Ok(())
     }
 
-    /// Only those rows.
+    /// Returns only those rows.
     pub(super) fn only(mut self, is_wanted: impl Fn(&Uuid) -> bool) -> Self {
         self.consumers.retain(&is_wanted);
         self.providers.retain(&is_wanted);
         self
     }
 
-    /// Whether nothing is locked.
+    /// Returns whether nothing is locked.
     pub(super) fn is_empty(&self) -> bool {
         self.consumers.is_empty() && self.providers.is_empty()
     }
 
-    /// Whether the job needs a locked row.
+    /// Returns whether the job needs a locked row.
     pub(super) fn blocks(&self, job: &Job) -> bool {
         job.consumers().any(|consumer| self.consumers.contains(&consumer))
             || job.providers().any(|provider| self.providers.contains(&provider))
     }
 
-    /// Adds what else is locked.
+    /// Adds other locked rows.
     pub(super) fn extend(&mut self, other: Self) {
         self.consumers.extend(other.consumers);
         self.providers.extend(other.providers);

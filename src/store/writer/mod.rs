@@ -1,18 +1,18 @@
 //! The claim writer: one task per replica that takes all claims that have queued up while its last
 //! batch was in flight, and writes them in one transaction (group commit).
 //!
-//! There is no timer: an idle writer begins at once. Each claim is judged on its own, in the order
-//! of arrival, and answered when the transaction has committed; the refusal of one claim does not affect
+//! There is no timer: an idle writer begins at once. Claims are judged one by one, in the order of arrival, and
+//! get their responses when the transaction has committed; the refusal of one claim does not affect
 //! the others.
 //!
 //! Example: claim A arrives at an idle writer, which begins a transaction for A alone. B, C and D arrive
 //! before it has committed. They become the next transaction: their rows are locked together, then B
 //! takes the last VCPU of a host, C is refused because that host is full now, D succeeds elsewhere, and
-//! one commit makes B and D durable. All three are answered after it.
+//! one commit makes B and D durable. All three get their responses after it.
 //!
 //! A claim that needs a row which another transaction keeps locked does not hold up the others: it is
 //! deferred (see [`deferred`]). A second task with its own connection writes it as soon as the row is
-//! free, or answers 503 when [`HELD_MAX`] has passed.
+//! free, or fails it with 503 when [`HELD_MAX`] has passed.
 
 mod batch_parts;
 mod batch_writer;
@@ -41,12 +41,12 @@ use crate::observe::spans::{self, span};
 use batch_writer::{BatchWriter, Outcome};
 use deferred::{DeferredQueue, DeferredTask};
 
-/// Requests in one transaction.
+/// Maximum number of requests in one transaction.
 const BATCH_MAX: usize = 64;
-/// Requests that may wait for the writer; more are told to come back.
+/// Maximum number of requests waiting for the writer; further ones fail with 503.
 const WAITING_MAX: usize = 4096;
-/// How long a caller waits. A job that has not been begun by then is never written; one that has
-/// been begun may be.
+/// Time that a caller waits. A job that has not been started by then is never written; one that has been
+/// started may be.
 const WAIT_MAX: Duration = WRITE_MAX;
 
 /// A request to the writer.
@@ -61,23 +61,23 @@ pub(super) enum Job {
 /// The request that a job comes from.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
-    /// Where the effects of the job are recorded.
+    /// The recorder of the effects of the job.
     recorder: Recorder,
-    /// The span in which the job is waited for.
+    /// The span in which the caller waits for the job.
     span: Span,
     request: Option<Arc<RequestContext>>,
-    /// Where the faults of the job are put if it is refused.
+    /// Takes the faults of the job if it is refused.
     found: FoundFaults,
 }
 
 impl Origin {
-    /// The present request.
+    /// Returns the present request.
     pub(super) fn current() -> Self {
         let (recorder, request) = (Recorder::current(), request_context::current());
         Self { recorder, span: Span::current(), request, found: FoundFaults::current() }
     }
 
-    /// No request.
+    /// Returns an origin without a request.
     #[cfg(test)]
     fn none() -> Self {
         let (recorder, found) = (Recorder::none(), FoundFaults::unwanted());
@@ -93,7 +93,7 @@ impl Job {
         }
     }
 
-    /// The consumers that it names.
+    /// Returns the named consumers.
     fn consumers(&self) -> impl Iterator<Item = Uuid> {
         let released = match self {
             Self::Replace(..) => None,
@@ -102,21 +102,20 @@ impl Job {
         self.claims().iter().map(|claim| claim.consumer).chain(released)
     }
 
-    /// The request that it comes from.
+    /// Returns the request that it comes from.
     fn origin(&self) -> &Origin {
         match self {
             Self::Replace(_, origin) | Self::Release(_, origin) => origin,
         }
     }
 
-    /// The providers that it names.
+    /// Returns the named providers.
     fn providers(&self) -> impl Iterator<Item = Uuid> {
         self.claims().iter().flat_map(|claim| &claim.wants).map(|(provider, ..)| *provider)
     }
 }
 
-/// The span in which jobs are written together: lines that are logged there carry the ids of all their
-/// requests.
+/// Makes the span in which jobs are written together: log lines in it carry the ids of all their requests.
 fn span_of(jobs: &[&Job]) -> Span {
     if let [job] = jobs {
         return job.origin().span.clone();
@@ -126,7 +125,7 @@ fn span_of(jobs: &[&Job]) -> Span {
     tracing::error_span!(target: spans::REQUESTS, parent: None, "claims", request_ids = ids.join(" "))
 }
 
-/// A job, and where its outcome is awaited.
+/// A job with the channel for its outcome.
 #[derive(Debug)]
 struct Waiting {
     job: Job,
@@ -190,7 +189,7 @@ impl ClaimWriter {
     }
 }
 
-/// Answers jobs that have waited too long with 503. They are never written.
+/// Fails jobs that have waited too long with 503. They are never written.
 fn end_late(waiting: &mut Vec<Waiting>) {
     let is_late = |it: &mut Waiting| it.arrived.elapsed() >= WAIT_MAX;
     for late in waiting.extract_if(.., is_late) {
@@ -198,13 +197,13 @@ fn end_late(waiting: &mut Vec<Waiting>) {
     }
 }
 
-/// Writes what has queued up, batch after batch.
+/// Writes the queued jobs, batch after batch.
 async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, deferred: DeferredQueue) {
     let mut waiting = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut waiting, BATCH_MAX).await > 0 {
         end_late(&mut waiting);
         let mut batch = deferred.defer_blocked(&mut writer, std::mem::take(&mut waiting)).await;
-        // To ask what is held may have taken long.
+        // The check for locked rows may have taken long.
         end_late(&mut batch);
         batch.iter_mut().for_each(Waiting::begin);
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();

@@ -39,11 +39,11 @@ pub struct Location {
 pub struct Fault {
     /// Its position.
     pub place: Location,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
-/// Why a request is not allowed.
+/// The reason for which a request is denied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Denied {
     /// The caller does not pass the rule.
@@ -61,12 +61,12 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The defaults, with the overrides in their place; of several overrides with one name, the
+    /// Combines the defaults with the overrides that replace them; of several overrides with one name, the
     /// last counts. With `legacy`, defaults that are not overridden also pass callers that pass the
     /// former default.
     ///
     /// # Errors
-    /// An override refers to a rule that does not exist, or to itself, directly or through others.
+    /// An override refers to a missing rule, or to itself, directly or through others.
     pub(super) fn new(
         overrides: &[Override],
         default_rule: &str,
@@ -81,7 +81,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Rules that nobody passes.
+    /// Returns rules that no caller passes.
     pub(super) fn none() -> Self {
         Self { named: NamedChecks::default() }
     }
@@ -102,18 +102,18 @@ impl Rules {
         if passes { Ok(()) } else { Err(Denied::Rule(rule.name())) }
     }
 
-    /// Whether the caller passes a rule, whatever the scope of the token.
+    /// Returns whether the caller passes a rule, whatever the scope of the token.
     pub fn passes(&self, caller: &Caller, target: &Target<'_>, rule: &str) -> bool {
         self.evaluation(caller, target).passes(rule)
     }
 
-    /// The evaluation of several rules for one caller.
+    /// Evaluates several rules for one caller.
     pub fn evaluation<'e>(&'e self, caller: &'e Caller, target: &'e Target<'e>) -> Evaluation<'e> {
         Evaluation::new(&self.named, caller, target)
     }
 
-    /// The names and expressions of all rules: first those that belong to no operation,
-    /// alphabetically, then those of operations, in the order of [`operations`].
+    /// Returns the names and expressions of all rules: first those without operations, alphabetically, then those
+    /// of operations, in the order of [`operations`].
     pub fn all(&self) -> Vec<(&str, String)> {
         let position = |name: &str| operations().position(|it| it.name == name);
         let all = self.named.all().map(|(name, check)| (name, check.to_string()));
@@ -122,7 +122,7 @@ impl Rules {
         all
     }
 
-    /// Checks that all rules to which an override refers exist, and that none refers to itself.
+    /// Checks that all rules to which an override refers exist, and that no override refers to itself.
     fn check_references(&self, overrides: &[Override]) -> Result<(), Fault> {
         for it in overrides {
             let mut referred = it.check.rules().into_iter();
@@ -142,12 +142,12 @@ impl Rules {
     }
 }
 
-/// All rules that exist without any file.
+/// Returns all rules that exist without any file.
 pub fn defaults() -> impl Iterator<Item = &'static Default> {
     BASES.iter().chain(operations())
 }
 
-/// The target of a request that has no other target: the caller.
+/// Returns the target of a request that has no other target: the caller.
 pub fn own(caller: &Caller) -> [(&'static str, Option<&str>); 2] {
     [("project_id", caller.project.as_deref()), ("user_id", caller.user.as_deref())]
 }
@@ -160,7 +160,7 @@ fn in_force(default: &Default, legacy: bool) -> Check {
     }
 }
 
-/// A default's expression; a test parses all of them.
+/// Parses a default's expression; a test parses all of them.
 fn constant(text: &str) -> Check {
     language::parse(text).unwrap_or(Check::Never)
 }

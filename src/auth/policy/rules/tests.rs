@@ -171,7 +171,7 @@ fn a_verdict_is_explained() {
     assert_eq!(rules.evaluation(&reader, &target).explain("nothing"), None);
 }
 
-/// Rules `0` to `count - 1`, each of which has the expression that is made of the name of the next, and a last one.
+/// Returns rules `0` to `count - 1`, each with an expression that refers to the next rule, and a last one.
 fn ladder(count: usize, expression: fn(&str) -> String) -> Vec<(String, String)> {
     let rule = |nth: usize| (nth.to_string(), expression(&format!("rule:{}", nth + 1)));
     (0..count).map(rule).chain([(count.to_string(), "role:x".to_owned())]).collect()
