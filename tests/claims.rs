@@ -474,10 +474,10 @@ fn a_reshaping_moves_inventory_with_its_allocations() {
     let mut state = tables.state();
     let seen = |nth: usize| tables.provider_generations[&provider(nth)];
     let reshapings = [
-        Reshaping { provider: provider(0), seen: seen(0), inventories: Vec::new() },
+        Reshaping { provider: provider(0), expected_generation: seen(0), inventories: Vec::new() },
         Reshaping {
             provider: provider(1),
-            seen: seen(1),
+            expected_generation: seen(1),
             inventories: vec![("VCPU".to_owned(), plain(4))],
         },
     ];
@@ -497,7 +497,7 @@ fn a_reshaping_moves_inventory_with_its_allocations() {
     let used = vec![("VCPU".to_owned(), 3)];
     assert_eq!(found.listed, [Fault::InventoryInUse { provider: provider(0), used }]);
     let mut state = tables.state();
-    let outdated = [Reshaping { seen: 0, ..reshapings[0].clone() }];
+    let outdated = [Reshaping { expected_generation: 0, ..reshapings[0].clone() }];
     let refused = reshape(&mut state, &outdated, &moved);
     let refusal = refused.unwrap_err();
     assert!(matches!(refusal, Refusal::ProviderGeneration { actual: 2, given: 0, .. }));

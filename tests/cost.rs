@@ -1,5 +1,5 @@
-//! What a candidate costs, counted in steps and in allocations rather than in time: a bounded number
-//! of steps, however large the cloud and the answer, and nothing of the heap.
+//! The cost of a candidate, counted in steps and allocations rather than in time: a bounded number of steps,
+//! however large the cloud and the response, and no allocation.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -17,9 +17,9 @@ use berth::search::{Next, Request, find};
 use berth::world::{Catalogue, Changes, Name, World};
 use clouds::{Cloud, contended, flat, nested, wide};
 
-/// Steps for each candidate at the most; looking at a tree takes 16, a choice one.
+/// Maximum number of steps for each candidate; examining a tree takes 16, a choice one.
 const STEPS_MAX: u64 = 64;
-/// Steps before the first one at the most.
+/// Maximum number of steps before the first one.
 const START_MAX: u64 = 256;
 /// A part of an answer is a room to write in, and the note that it may be shared.
 const ALLOCATIONS_OF_A_PART: u64 = 2;
@@ -110,7 +110,7 @@ fn the_options_of_a_tree_are_not_combined() {
 #[test]
 fn a_candidate_takes_nothing_of_the_heap() {
     for cloud in &*CLOUDS {
-        // What is made once for all answers is not counted.
+        // Work done once for all responses is not counted.
         allocations(cloud, 1);
         let (few, few_parts) = allocations(cloud, 10_000);
         let (many, many_parts) = allocations(cloud, 20_000);
@@ -124,7 +124,7 @@ fn a_candidate_takes_nothing_of_the_heap() {
     }
 }
 
-/// The host with a class and a trait that nobody else has, and without.
+/// Returns the host with a unique class and a unique trait, and without.
 fn with_and_without(world: &World, nth: i32) -> [Changes; 2] {
     let row = world.providers().next().unwrap().row();
     let mut with = row.clone();

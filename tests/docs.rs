@@ -23,7 +23,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            // What is hidden, and what is built or installed.
+            // Hidden folders, and those that are built or installed.
             if name.starts_with('.') || ["target", "node_modules"].contains(&name.as_str()) {
                 continue;
             }

@@ -1,12 +1,12 @@
-//! The shape of the code, as docs/architecture.md states it: who may know whom, how long things may
-//! get, and which names say nothing.
+//! The structure of the code, as described in docs/architecture.md: dependencies, sizes, and forbidden
+//! names.
 
 #![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Lines of a source file at the most, without its tests.
+/// Maximum number of lines of a source file, without its tests.
 const FILE_LINES_MAX: usize = 500;
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] =
@@ -314,7 +314,7 @@ fn imported(
     found
 }
 
-/// Names and `::` as one token each, every other character by itself, and no blanks.
+/// Splits code into tokens: names, `::`, and every other character; blanks are dropped.
 fn tokens(code: &str) -> Vec<String> {
     let is_name = |character: char| character.is_alphanumeric() || character == '_';
     let mut tokens: Vec<String> = Vec::new();
@@ -426,7 +426,7 @@ fn only_the_change_module_begins_write_transactions() {
     assert_none(&faults);
 }
 
-/// What is done about connections that the other side has closed is said once, for every client.
+/// The rule for connections that the other side has closed is implemented once, for every client.
 #[test]
 fn clients_of_http_are_made_where_the_rule_for_their_connections_is() {
     let allowed = ["src/http_client/mod.rs", "src/moving/shadow/service.rs"];
@@ -529,10 +529,10 @@ fn every_capability_has_its_test() {
     assert_none(&faults);
 }
 
-/// Where a default stands in for a value that is missing: the folder or file, how often at the most,
-/// and for what. Whoever adds one raises the number, and so says that it is of that kind.
+/// Defaults for missing values: the folder or file, the maximum number, and the reason. A change that adds one
+/// raises the number, and so declares that it has this reason.
 ///
-/// A default must not stand for what cannot be missing: that is a `Bug`, or `Inconsistent` when rows
+/// A default must not replace a value that cannot be missing: that is a `Bug`, or `Inconsistent` when rows
 /// contradict each other (src/model/bug.rs, src/store/error.rs).
 const DEFAULTS: [(&str, usize, &str); 21] = [
     ("src/cli/doctor/checks", 5, "what the server does not tell, a list without findings"),

@@ -1,4 +1,4 @@
-//! What `make` says to somebody whose Rust is missing or too old, before it installs anything.
+//! The messages of `make` when Rust is missing or too old, before it installs anything.
 
 #![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
 

@@ -1,4 +1,4 @@
-//! What `berth --version` says, and what the build script finds out for it: in work trees of git, in
+//! The output of `berth --version`, and the facts that the build script finds for it: in work trees of git, in
 //! archives of the sources, and when the variables of a release are set.
 
 #![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
@@ -56,7 +56,7 @@ impl Build {
         self.git(folder, &["rev-parse", "HEAD"])
     }
 
-    /// What the script tells cargo.
+    /// Returns the lines that the script prints for cargo.
     fn run(&self, profile: &str, variables: &[(&str, &str)]) -> Vec<String> {
         let mut script = Command::new(&self.script);
         script.current_dir(self.folder.path().join("outer/berth")).env("PROFILE", profile);

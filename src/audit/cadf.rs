@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::text::{changes, instant, kind};
-use super::{Outcome, Told};
+use super::{EntryContents, Outcome};
 use crate::store::effects::Effect;
 
 const EVENT: &str = "http://schemas.dmtf.org/cloud/audit/1.0/event";
@@ -18,18 +18,18 @@ const SERVICE: &str = "service/placement";
 const UNKNOWN: &str = "unknown";
 
 /// Returns the event of a request.
-pub(super) fn event(told: &Told<'_>) -> Value {
-    let Told { request, answer, .. } = told;
-    let caller = answer.and_then(|answer| answer.caller.as_deref());
+pub(super) fn event(contents: &EntryContents<'_>) -> Value {
+    let EntryContents { request, response, .. } = contents;
+    let caller = response.and_then(|response| response.caller.as_deref());
     let user = caller.and_then(|caller| caller.user.as_deref());
     let reason = |status: u16| json!({"reasonType": "HTTP", "reasonCode": status.to_string()});
     json!({
         "typeURI": EVENT,
         "id": Uuid::new_v4(),
         "eventType": "activity",
-        "eventTime": instant(told.began),
+        "eventTime": instant(contents.began),
         "action": action(&request.method),
-        "outcome": Outcome::of(*answer).name(),
+        "outcome": Outcome::of(*response).name(),
         "initiator": {
             "id": user.map_or_else(|| json!(UNKNOWN), |user| json!(user)),
             "typeURI": USER,
@@ -40,14 +40,14 @@ pub(super) fn event(told: &Told<'_>) -> Value {
             "roles": caller.map(|caller| caller.roles.as_slice()),
             "service_user": caller.and_then(|caller| caller.service_user.as_deref()),
         },
-        "target": target(told),
+        "target": target(contents),
         "observer": {"id": "target"},
-        "reason": answer.map(|answer| reason(answer.status)),
+        "reason": response.map(|response| reason(response.status)),
         "requestPath": request.path,
         "attachments": [{
             "name": "changes",
             "typeURI": "application/json",
-            "content": changes(told),
+            "content": changes(contents),
         }],
     })
 }
@@ -73,12 +73,12 @@ pub(super) fn dropped(count: u64, now: OffsetDateTime) -> Value {
 }
 
 /// Returns the main target of the request: the first thing changed, or else the path.
-fn target(told: &Told<'_>) -> Value {
-    match told.effects.first() {
+fn target(contents: &EntryContents<'_>) -> Value {
+    match contents.effects.first() {
         Some(Effect { kind: of, id, .. }) => {
             json!({"id": id, "typeURI": format!("{SERVICE}/{}", kind(*of))})
         }
-        None => json!({"id": told.request.path, "typeURI": SERVICE}),
+        None => json!({"id": contents.request.path, "typeURI": SERVICE}),
     }
 }
 

@@ -40,12 +40,12 @@ pub enum Format {
 pub struct AuditLog {
     entries: Entries,
     format: Format,
-    open: Arc<Open>,
+    open: Arc<OpenEntries>,
 }
 
 /// Number of entries that are not in the queue yet.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenEntries {
     count: Mutex<usize>,
     changed: Condvar,
 }
@@ -56,18 +56,18 @@ impl AuditLog {
     /// # Errors
     /// It cannot be opened.
     pub fn start(target: Target, format: Format) -> std::io::Result<Self> {
-        let said: fn(u64) -> Vec<u8> = match format {
+        let dropped_line: fn(u64) -> Vec<u8> = match format {
             Format::Json => |dropped| line(&text::dropped(dropped, OffsetDateTime::now_utc())),
             Format::Cadf => |dropped| line(&cadf::dropped(dropped, OffsetDateTime::now_utc())),
         };
-        Ok(Self { entries: Entries::start(target, said)?, format, open: Arc::default() })
+        Ok(Self { entries: Entries::start(target, dropped_line)?, format, open: Arc::default() })
     }
 
     /// Creates the entry of a request.
-    pub fn begin(&self, request: Request) -> Arc<Entry> {
+    pub fn start_entry(&self, request: AuditedRequest) -> Arc<Entry> {
         let (log, began) = (self.clone(), OffsetDateTime::now_utc());
         *self.open.count() += 1;
-        Arc::new(Entry { log, request, began, found: Mutex::default() })
+        Arc::new(Entry { log, request, began, state: Mutex::default() })
     }
 
     /// Returns the number of entries waiting to be written.
@@ -96,7 +96,7 @@ impl AuditLog {
     }
 }
 
-impl Open {
+impl OpenEntries {
     fn count(&self) -> MutexGuard<'_, usize> {
         self.count.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,7 +116,7 @@ impl PartialEq for AuditLog {
 
 /// Facts about a request that are known when it arrives.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct AuditedRequest {
     /// Its id.
     pub request_id: String,
     /// The id of the client's own request that this one is part of, as the client states it.
@@ -133,7 +133,7 @@ pub struct Request {
 
 /// Facts about a request that are known when the response is sent.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct AuditedResponse {
     /// The HTTP status.
     pub status: u16,
     /// The caller; `None` if it was not identified.
@@ -142,57 +142,57 @@ pub struct Answer {
 
 /// The outcome of a request so far.
 #[derive(Debug, Default)]
-struct Found {
-    answer: Option<Answer>,
+struct EntryState {
+    response: Option<AuditedResponse>,
     effects: Vec<Effect>,
     /// Number of effects beyond those kept.
-    more: usize,
+    omitted: usize,
 }
 
 /// The entry of a request. It is written when its last reference is dropped.
 #[derive(Debug)]
 pub struct Entry {
     log: AuditLog,
-    request: Request,
+    request: AuditedRequest,
     began: OffsetDateTime,
-    found: Mutex<Found>,
+    state: Mutex<EntryState>,
 }
 
 impl Entry {
     /// Records the response.
-    pub fn answer(&self, answer: Answer) {
-        self.found().answer = Some(answer);
+    pub fn record_response(&self, response: AuditedResponse) {
+        self.state().response = Some(response);
     }
 
-    fn found(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, EntryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Record for Entry {
     fn record(&self, effect: Effect) {
-        let mut found = self.found();
-        if found.effects.len() < EFFECTS_MAX {
-            found.effects.push(effect);
+        let mut state = self.state();
+        if state.effects.len() < EFFECTS_MAX {
+            state.effects.push(effect);
         } else {
-            found.more += 1;
+            state.omitted += 1;
         }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let found = self.found.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let told = Told {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let contents = EntryContents {
             request: &self.request,
             began: self.began,
-            answer: found.answer.as_ref(),
-            effects: &found.effects,
-            more: found.more,
+            response: state.response.as_ref(),
+            effects: &state.effects,
+            omitted: state.omitted,
         };
         let value = match self.log.format {
-            Format::Json => text::entry(&told),
-            Format::Cadf => cadf::event(&told),
+            Format::Json => text::entry(&contents),
+            Format::Cadf => cadf::event(&contents),
         };
         self.log.entries.push(&line(&value));
         *self.log.open.count() -= 1;
@@ -201,12 +201,12 @@ impl Drop for Entry {
 }
 
 /// The contents of an entry.
-struct Told<'e> {
-    request: &'e Request,
+struct EntryContents<'e> {
+    request: &'e AuditedRequest,
     began: OffsetDateTime,
-    answer: Option<&'e Answer>,
+    response: Option<&'e AuditedResponse>,
     effects: &'e [Effect],
-    more: usize,
+    omitted: usize,
 }
 
 /// The outcome of a request.
@@ -219,8 +219,8 @@ enum Outcome {
 }
 
 impl Outcome {
-    fn of(answer: Option<&Answer>) -> Self {
-        match answer.map(|answer| answer.status) {
+    fn of(response: Option<&AuditedResponse>) -> Self {
+        match response.map(|response| response.status) {
             Some(..400) => Self::Success,
             Some(400..500) => Self::Failure,
             Some(_) | None => Self::Unknown,

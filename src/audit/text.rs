@@ -7,34 +7,34 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::{Outcome, Told};
+use super::{EntryContents, Outcome};
 use crate::auth::policy::Caller;
 use crate::model::Inventory;
-use crate::store::effects::{Content, Effect, Kind, State};
+use crate::store::effects::{Content, Effect, Kind, ObjectState};
 use crate::store::history::Summary;
 
 /// Maximum number of inventories, allocations or names shown of one effect. Further ones are only counted.
 const SHOWN_MAX: usize = 100;
 
 /// Returns the entry of a request.
-pub(super) fn entry(told: &Told<'_>) -> Value {
-    let Told { request, answer, .. } = told;
+pub(super) fn entry(contents: &EntryContents<'_>) -> Value {
+    let EntryContents { request, response, .. } = contents;
     let mut entry = Map::new();
-    entry.insert("time".to_owned(), instant(told.began));
+    entry.insert("time".to_owned(), instant(contents.began));
     entry.insert("request_id".to_owned(), json!(request.request_id));
     put(&mut entry, "global_request_id", request.global_request_id.as_ref());
     entry.insert("remote".to_owned(), json!(request.remote));
-    if let Some(caller) = answer.and_then(|answer| answer.caller.as_deref()) {
+    if let Some(caller) = response.and_then(|response| response.caller.as_deref()) {
         entry.insert("caller".to_owned(), who(caller));
     }
     entry.insert("api".to_owned(), json!(request.api));
     entry.insert("method".to_owned(), json!(request.method));
     entry.insert("path".to_owned(), json!(request.path));
-    put(&mut entry, "status", answer.map(|answer| answer.status).as_ref());
-    entry.insert("outcome".to_owned(), json!(Outcome::of(*answer).name()));
-    entry.insert("changes".to_owned(), changes(told));
-    if told.more > 0 {
-        entry.insert("changes_omitted".to_owned(), json!(told.more));
+    put(&mut entry, "status", response.map(|response| response.status).as_ref());
+    entry.insert("outcome".to_owned(), json!(Outcome::of(*response).name()));
+    entry.insert("changes".to_owned(), changes(contents));
+    if contents.omitted > 0 {
+        entry.insert("changes_omitted".to_owned(), json!(contents.omitted));
     }
     Value::Object(entry)
 }
@@ -71,8 +71,8 @@ fn put(object: &mut Map<String, Value>, key: &str, value: Option<&impl serde::Se
 }
 
 /// Returns all effects.
-pub(super) fn changes(told: &Told<'_>) -> Value {
-    told.effects.iter().map(change).collect()
+pub(super) fn changes(contents: &EntryContents<'_>) -> Value {
+    contents.effects.iter().map(change).collect()
 }
 
 /// Returns the name of a kind of resource.
@@ -95,7 +95,7 @@ pub(super) fn kind(kind: Kind) -> &'static str {
 /// Describes an effect in words, for the history of changes.
 pub fn summary(effect: &Effect) -> Summary {
     let (before, after) = (effect.before.as_ref(), effect.after.as_ref());
-    let words = |state: Option<&State>, other| {
+    let words = |state: Option<&ObjectState>, other| {
         state.map(|state| shown(Some(state), other, effect.kind).to_string())
     };
     Summary { kind: kind(effect.kind), before: words(before, after), after: words(after, before) }
@@ -113,8 +113,8 @@ fn change(effect: &Effect) -> Value {
 }
 
 /// Describes a state, without the parts that the other one has as well.
-fn shown(state: Option<&State>, other: Option<&State>, kind_of: Kind) -> Value {
-    let Some(State { generation, content }) = state else { return Value::Null };
+fn shown(state: Option<&ObjectState>, other: Option<&ObjectState>, kind_of: Kind) -> Value {
+    let Some(ObjectState { generation, content }) = state else { return Value::Null };
     let other = other.map(|other| &other.content);
     let mut shown = Map::new();
     put(&mut shown, "generation", generation.as_ref());
@@ -159,7 +159,7 @@ fn inventories(
 ) {
     let same = |class: &String, terms| other.and_then(|other| other.get(class)) == Some(terms);
     let differing = all.iter().filter(|(class, terms)| !same(class, *terms));
-    let (few, more) = few(differing);
+    let (few, omitted) = few(differing);
     let few: Map<String, Value> = few
         .into_iter()
         .map(|(class, terms)| {
@@ -175,7 +175,7 @@ fn inventories(
         })
         .collect();
     shown.insert("inventories".to_owned(), Value::Object(few));
-    omitted(shown, more);
+    add_omitted(shown, omitted);
 }
 
 fn names(
@@ -184,9 +184,9 @@ fn names(
     all: &BTreeSet<String>,
     other: Option<&BTreeSet<String>>,
 ) {
-    let (few, more) = few(all.iter().filter(|name| other.is_none_or(|it| !it.contains(*name))));
+    let (few, omitted) = few(all.iter().filter(|name| other.is_none_or(|it| !it.contains(*name))));
     shown.insert(key.to_owned(), json!(few));
-    omitted(shown, more);
+    add_omitted(shown, omitted);
 }
 
 fn allocations(
@@ -195,13 +195,13 @@ fn allocations(
     other: Option<&BTreeMap<(Uuid, String), i64>>,
 ) {
     let same = |place, amount| other.and_then(|other| other.get(place)) == Some(amount);
-    let (few, more) = few(all.iter().filter(|(place, amount)| !same(*place, *amount)));
+    let (few, omitted) = few(all.iter().filter(|(place, amount)| !same(*place, *amount)));
     let mut by_provider = BTreeMap::<Uuid, BTreeMap<&str, i64>>::new();
     for ((provider, class), amount) in few {
         by_provider.entry(*provider).or_default().insert(class, *amount);
     }
     shown.insert("allocations".to_owned(), json!(by_provider));
-    omitted(shown, more);
+    add_omitted(shown, omitted);
 }
 
 /// Returns the first items, and the number of further ones.
@@ -211,8 +211,8 @@ fn few<T>(all: impl Iterator<Item = T>) -> (Vec<T>, usize) {
     (few, all.count())
 }
 
-fn omitted(shown: &mut Map<String, Value>, more: usize) {
-    if more > 0 {
-        shown.insert("omitted".to_owned(), json!(more));
+fn add_omitted(shown: &mut Map<String, Value>, omitted: usize) {
+    if omitted > 0 {
+        shown.insert("omitted".to_owned(), json!(omitted));
     }
 }

@@ -36,15 +36,19 @@ pub enum Target {
 pub(super) struct Entries(Arc<LineQueue>);
 
 impl Entries {
-    /// Starts the thread that writes to a target. `said` formats the line for a number of dropped entries.
+    /// Starts the thread that writes to a target. `dropped_line` formats the line for a number of dropped entries.
     ///
     /// # Errors
     /// The target cannot be opened.
-    pub(super) fn start(target: Target, said: fn(u64) -> Vec<u8>) -> io::Result<Self> {
-        Self::bounded(BYTES_MAX, target, said)
+    pub(super) fn start(target: Target, dropped_line: fn(u64) -> Vec<u8>) -> io::Result<Self> {
+        Self::bounded(BYTES_MAX, target, dropped_line)
     }
 
-    fn bounded(bytes_max: usize, target: Target, said: fn(u64) -> Vec<u8>) -> io::Result<Self> {
+    fn bounded(
+        bytes_max: usize,
+        target: Target,
+        dropped_line: fn(u64) -> Vec<u8>,
+    ) -> io::Result<Self> {
         let file = if target.opens_at_once() { Some(target.open()?) } else { None };
         let queue = LineQueue::new(bytes_max);
         let mut writer = Writer { target, file };
@@ -53,7 +57,7 @@ impl Entries {
             if dropped == 0 {
                 return writer.write(entries);
             }
-            writer.write(&[entries, &said(dropped)].concat());
+            writer.write(&[entries, &dropped_line(dropped)].concat());
             tracing::warn!(dropped, "the audit log is being written again");
         };
         std::thread::Builder::new().name("audit".to_owned()).spawn(move || taken.run(write))?;
@@ -172,7 +176,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(30);
 
-    fn said(dropped: u64) -> Vec<u8> {
+    fn dropped_line(dropped: u64) -> Vec<u8> {
         format!("{dropped} dropped\n").into_bytes()
     }
 
@@ -189,7 +193,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, old) = (directory.path().join("audit"), directory.path().join("audit.1"));
         std::fs::write(&path, "before\n").unwrap();
-        let queue = Entries::start(Target::File(path.clone()), said).unwrap();
+        let queue = Entries::start(Target::File(path.clone()), dropped_line).unwrap();
         (0..3).for_each(|number| queue.push(&line(number)));
         assert!(queue.drain(PATIENCE));
         std::fs::rename(&path, &old).unwrap();
@@ -201,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_directory_that_is_missing_is_found_at_the_start() {
-        assert!(Entries::start(Target::File("/no/such/audit.log".into()), said).is_err());
+        assert!(Entries::start(Target::File("/no/such/audit.log".into()), dropped_line).is_err());
     }
 
     #[test]
@@ -210,7 +214,7 @@ mod tests {
         let path = directory.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        let queue = Entries::bounded(100, Target::File(path.clone()), said).unwrap();
+        let queue = Entries::bounded(100, Target::File(path.clone()), dropped_line).unwrap();
         // The thread takes one entry and waits to open the pipe; the queue fills with the others.
         queue.push(&line(0));
         while !queue.0.progress().0 {
@@ -223,7 +227,7 @@ mod tests {
         let mut pipe = std::fs::File::open(&path).unwrap();
         let expected: Vec<u8> =
             (0..1000 - usize::try_from(dropped).unwrap()).flat_map(line).collect();
-        let expected = [expected, said(dropped)].concat();
+        let expected = [expected, dropped_line(dropped)].concat();
         let mut found = vec![0; expected.len()];
         pipe.read_exact(&mut found).unwrap();
         assert_eq!(String::from_utf8(found).unwrap(), String::from_utf8(expected).unwrap());

@@ -18,32 +18,32 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 /// Maximum number of requests that wait for a turn at plans or searches.
-const WAITING_MAX: Waiting = Waiting { of_one: 1024, of_all: usize::MAX };
+const WAITING_MAX: WaitingLimits = WaitingLimits { per_requester: 1024, total: usize::MAX };
 
 /// A requester of turns, by its hash: two requesters with the same hash share their turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Asker(u64);
+pub struct Requester(u64);
 
-impl Asker {
+impl Requester {
     /// Returns the project with an id.
     pub fn named(project: &str) -> Self {
         Self::hashed(project)
     }
 
     /// Hashes anything else that tells requesters apart.
-    pub fn hashed(asker: impl Hash) -> Self {
+    pub fn hashed(requester: impl Hash) -> Self {
         static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self(SEED.hash_one(asker))
+        Self(SEED.hash_one(requester))
     }
 }
 
 /// Maximum numbers of waiting requests.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct WaitingLimits {
     /// Requests of one requester.
-    pub of_one: usize,
+    pub per_requester: usize,
     /// Requests of all requesters.
-    pub of_all: usize,
+    pub total: usize,
 }
 
 /// Too many requests of the requester, or of all, wait already.
@@ -59,14 +59,14 @@ pub struct Turns(Arc<Shared>);
 struct Shared {
     at_once: usize,
     of_each: usize,
-    waiting_max: Waiting,
+    waiting_max: WaitingLimits,
     line: Mutex<Line>,
 }
 
 /// Requesters that hold turns or wait for them. While a turn is free, no requester waits that may take it.
 #[derive(Debug, Default)]
 struct Line {
-    held: HashMap<Asker, usize>,
+    held: HashMap<Requester, usize>,
     all_held: usize,
     /// The requester that has waited longest since its last turn comes first.
     waiting: VecDeque<Queue>,
@@ -78,7 +78,7 @@ struct Line {
 /// The waiting requests of a requester, in the order in which they came.
 #[derive(Debug)]
 struct Queue {
-    asker: Asker,
+    requester: Requester,
     /// Work given to the requester, by the clock of the line.
     given: u64,
     requests: VecDeque<Request>,
@@ -97,7 +97,7 @@ struct Request {
 #[derive(Debug)]
 pub struct Turn {
     turns: Turns,
-    asker: Asker,
+    requester: Requester,
 }
 
 impl Turns {
@@ -107,7 +107,7 @@ impl Turns {
     }
 
     /// Makes turns with a bound on waiting requests.
-    pub fn bounded(at_once: usize, of_each: usize, waiting_max: Waiting) -> Self {
+    pub fn bounded(at_once: usize, of_each: usize, waiting_max: WaitingLimits) -> Self {
         Self(Arc::new(Shared { at_once, of_each, waiting_max, line: Mutex::default() }))
     }
 
@@ -115,29 +115,29 @@ impl Turns {
     ///
     /// # Errors
     /// Too many requests wait already.
-    pub async fn turn(&self, asker: Asker) -> Result<Turn, QueueFull> {
-        self.turn_for(asker, 1).await
+    pub async fn turn(&self, requester: Requester) -> Result<Turn, QueueFull> {
+        self.turn_for(requester, 1).await
     }
 
     /// Waits for a turn for an amount of work, in units that all requests share.
     ///
     /// # Errors
     /// Too many requests wait already.
-    pub async fn turn_for(&self, asker: Asker, work: u64) -> Result<Turn, QueueFull> {
+    pub async fn turn_for(&self, requester: Requester, work: u64) -> Result<Turn, QueueFull> {
         let waits = {
             let mut line = self.line();
-            if let Some(turn) = self.take(&mut line, asker) {
+            if let Some(turn) = self.take(&mut line, requester) {
                 return Ok(turn);
             }
-            line.wait((asker, work), self.0.waiting_max)?
+            line.wait((requester, work), self.0.waiting_max)?
         };
         // The other end lives in the line, which lives as long as `self`.
         waits.await.map_err(|_| QueueFull)
     }
 
     /// Returns a turn if one is free for the requester.
-    pub fn turn_now(&self, asker: Asker) -> Option<Turn> {
-        self.take(&mut self.line(), asker)
+    pub fn turn_now(&self, requester: Requester) -> Option<Turn> {
+        self.take(&mut self.line(), requester)
     }
 
     /// Returns the number of turns that are held.
@@ -151,23 +151,23 @@ impl Turns {
         line.waiting.iter().map(Queue::len).sum()
     }
 
-    fn take(&self, line: &mut Line, asker: Asker) -> Option<Turn> {
-        let held = line.held_by(asker);
+    fn take(&self, line: &mut Line, requester: Requester) -> Option<Turn> {
+        let held = line.held_by(requester);
         if line.all_held >= self.0.at_once || held >= self.0.of_each {
             return None;
         }
-        line.held.insert(asker, held + 1);
+        line.held.insert(requester, held + 1);
         line.all_held += 1;
-        Some(Turn { turns: self.clone(), asker })
+        Some(Turn { turns: self.clone(), requester })
     }
 
     /// Takes a turn back, and hands out the free ones.
-    fn give_back(&self, asker: Asker) {
+    fn give_back(&self, requester: Requester) {
         let mut line = self.line();
-        line.let_go(asker);
+        line.let_go(requester);
         while line.all_held < self.0.at_once {
-            let Some((asker, sender)) = line.next(self.0.of_each) else { break };
-            let Some(turn) = self.take(&mut line, asker) else { break };
+            let Some((requester, sender)) = line.next(self.0.of_each) else { break };
+            let Some(turn) = self.take(&mut line, requester) else { break };
             drop(line);
             // If the request was cancelled meanwhile, the turn is dropped here and so given back.
             drop(sender.send(turn));
@@ -181,36 +181,36 @@ impl Turns {
 }
 
 impl Line {
-    fn held_by(&self, asker: Asker) -> usize {
-        self.held.get(&asker).copied().unwrap_or(0)
+    fn held_by(&self, requester: Requester) -> usize {
+        self.held.get(&requester).copied().unwrap_or(0)
     }
 
     fn wait(
         &mut self,
-        (asker, work): (Asker, u64),
-        most: Waiting,
+        (requester, work): (Requester, u64),
+        most: WaitingLimits,
     ) -> Result<oneshot::Receiver<Turn>, QueueFull> {
-        if self.is_full(asker, most) {
+        if self.is_full(requester, most) {
             self.forget_those_who_left();
-            if self.is_full(asker, most) {
+            if self.is_full(requester, most) {
                 return Err(QueueFull);
             }
         }
         let (sender, receiver) = oneshot::channel();
         let request = Request { work, overtaken_by: 0, sender };
-        if let Some(queue) = self.waiting.iter_mut().find(|queue| queue.asker == asker) {
+        if let Some(queue) = self.waiting.iter_mut().find(|queue| queue.requester == requester) {
             queue.requests.push_back(request);
         } else {
             let requests = VecDeque::from([request]);
-            self.waiting.push_back(Queue { asker, given: self.clock, requests });
+            self.waiting.push_back(Queue { requester, given: self.clock, requests });
         }
         Ok(receiver)
     }
 
-    fn is_full(&self, asker: Asker, most: Waiting) -> bool {
-        let own = self.waiting.iter().find(|queue| queue.asker == asker);
-        own.map_or(0, |queue| queue.requests.len()) >= most.of_one
-            || self.waiting.iter().map(|queue| queue.requests.len()).sum::<usize>() >= most.of_all
+    fn is_full(&self, requester: Requester, most: WaitingLimits) -> bool {
+        let own = self.waiting.iter().find(|queue| queue.requester == requester);
+        own.map_or(0, |queue| queue.requests.len()) >= most.per_requester
+            || self.waiting.iter().map(|queue| queue.requests.len()).sum::<usize>() >= most.total
     }
 
     fn forget_those_who_left(&mut self) {
@@ -220,20 +220,20 @@ impl Line {
         });
     }
 
-    fn let_go(&mut self, asker: Asker) {
+    fn let_go(&mut self, requester: Requester) {
         self.all_held -= 1;
-        match self.held.get_mut(&asker) {
+        match self.held.get_mut(&requester) {
             Some(held) if *held > 1 => *held -= 1,
-            _ => drop(self.held.remove(&asker)),
+            _ => drop(self.held.remove(&requester)),
         }
     }
 
     /// Takes the next request out of the line, with its requester, which may take another turn. The requester
     /// goes to the end of the line.
-    fn next(&mut self, of_each: usize) -> Option<(Asker, oneshot::Sender<Turn>)> {
+    fn next(&mut self, of_each: usize) -> Option<(Requester, oneshot::Sender<Turn>)> {
         self.forget_those_who_left();
         let ranks = self.waiting.iter().enumerate().filter_map(|(at, queue)| {
-            let (held, first) = (self.held_by(queue.asker), queue.first()?);
+            let (held, first) = (self.held_by(queue.requester), queue.first()?);
             let given = queue.given.saturating_add(queue.requests.get(first)?.work);
             (held < of_each).then_some((held, given, at, first))
         });
@@ -245,11 +245,11 @@ impl Line {
         }
         queue.given = given;
         self.clock = self.clock.max(given);
-        let asker = queue.asker;
+        let requester = queue.requester;
         if !queue.requests.is_empty() {
             self.waiting.push_back(queue);
         }
-        Some((asker, sender))
+        Some((requester, sender))
     }
 }
 
@@ -272,12 +272,12 @@ impl Queue {
 
 impl Turn {
     /// Returns the number of waiting requests that might take this turn instead.
-    pub fn wanted_by(&self) -> usize {
+    pub fn competing(&self) -> usize {
         let line = self.turns.line();
         let of_each = self.turns.0.of_each;
         let could = |queue: &&Queue| {
-            let held = line.held_by(queue.asker);
-            held - usize::from(queue.asker == self.asker) < of_each
+            let held = line.held_by(queue.requester);
+            held - usize::from(queue.requester == self.requester) < of_each
         };
         line.waiting.iter().filter(could).map(Queue::len).sum()
     }
@@ -290,7 +290,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.give_back(self.asker);
+        self.turns.give_back(self.requester);
     }
 }
 
@@ -300,15 +300,15 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
-    use super::{Asker, QueueFull, Turn, Turns, WAITING_MAX};
+    use super::{QueueFull, Requester, Turn, Turns, WAITING_MAX};
 
-    type Waiting = Pin<Box<dyn Future<Output = Result<Turn, QueueFull>>>>;
+    type PendingTurn = Pin<Box<dyn Future<Output = Result<Turn, QueueFull>>>>;
 
-    fn asks(turns: &Turns, project: &str) -> Waiting {
-        asks_for(turns, project, 1)
+    fn wait_for(turns: &Turns, project: &str) -> PendingTurn {
+        wait_for_work(turns, project, 1)
     }
 
-    fn poll(waiting: &mut Waiting) -> Option<Result<Turn, QueueFull>> {
+    fn poll(waiting: &mut PendingTurn) -> Option<Result<Turn, QueueFull>> {
         match waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(turn) => Some(turn),
             Poll::Pending => None,
@@ -316,15 +316,15 @@ mod tests {
     }
 
     fn now(turns: &Turns, project: &str) -> Option<Turn> {
-        turns.turn_now(Asker::named(project))
+        turns.turn_now(Requester::named(project))
     }
 
     #[test]
-    fn projects_come_one_after_the_other_however_much_each_asks_for() {
+    fn projects_come_one_after_the_other_however_much_each_wait_for_work() {
         let turns = Turns::new(1, 1);
         let turn = now(&turns, "a").unwrap();
-        let asked = ["a", "a", "a", "a", "b", "b", "c"];
-        let waiting = asked.map(|project| (project, asks(&turns, project)));
+        let projects = ["a", "a", "a", "a", "b", "b", "c"];
+        let waiting = projects.map(|project| (project, wait_for(&turns, project)));
         assert_eq!(order(turn, Vec::from(waiting)), ["a", "b", "c", "a", "b", "a", "a"]);
         assert_eq!((turns.held(), turns.waiting()), (0, 0));
     }
@@ -333,7 +333,7 @@ mod tests {
     fn a_project_has_no_more_than_it_may_and_the_others_have_the_rest() {
         let turns = Turns::new(3, 2);
         let first = (now(&turns, "a").unwrap(), now(&turns, "a").unwrap());
-        let mut third = asks(&turns, "a");
+        let mut third = wait_for(&turns, "a");
         let other = now(&turns, "b").unwrap();
         drop(other);
         assert!(poll(&mut third).is_none());
@@ -347,8 +347,8 @@ mod tests {
         let turns = Turns::new(3, 3);
         let a = (now(&turns, "a").unwrap(), now(&turns, "a").unwrap());
         let b = now(&turns, "b").unwrap();
-        let (mut more_of_a, mut more_of_b) = (asks(&turns, "a"), asks(&turns, "b"));
-        let mut first_of_c = asks(&turns, "c");
+        let (mut more_of_a, mut more_of_b) = (wait_for(&turns, "a"), wait_for(&turns, "b"));
+        let mut first_of_c = wait_for(&turns, "c");
         drop(a.0);
         let _c = poll(&mut first_of_c).unwrap().unwrap();
         drop(b);
@@ -356,20 +356,21 @@ mod tests {
         assert!(poll(&mut more_of_a).is_none());
     }
 
-    fn asks_for(turns: &Turns, project: &str, work: u64) -> Waiting {
-        let (turns, asker) = (turns.clone(), Asker::named(project));
-        let mut waiting: Waiting = Box::pin(async move { turns.turn_for(asker, work).await });
+    fn wait_for_work(turns: &Turns, project: &str, work: u64) -> PendingTurn {
+        let (turns, requester) = (turns.clone(), Requester::named(project));
+        let mut waiting: PendingTurn =
+            Box::pin(async move { turns.turn_for(requester, work).await });
         assert!(poll(&mut waiting).is_none());
         waiting
     }
 
     /// Returns the order in which requests, by name, get the only turn.
-    fn order(turn: Turn, mut waiting: Vec<(&str, Waiting)>) -> Vec<&str> {
+    fn order(turn: Turn, mut waiting: Vec<(&str, PendingTurn)>) -> Vec<&str> {
         let mut order = Vec::new();
         let mut last = turn;
         while !waiting.is_empty() {
             drop(last);
-            let given = |(at, (_, it)): (usize, &mut (&str, Waiting))| Some((at, poll(it)?));
+            let given = |(at, (_, it)): (usize, &mut (&str, PendingTurn))| Some((at, poll(it)?));
             let (at, next) = waiting.iter_mut().enumerate().find_map(given).unwrap();
             order.push(waiting.remove(at).0);
             last = next.unwrap();
@@ -382,9 +383,9 @@ mod tests {
         for other in ["a", "b"] {
             let turns = Turns::new(1, 1);
             let turn = now(&turns, "c").unwrap();
-            let mut waiting = vec![("much", asks_for(&turns, "a", 3))];
+            let mut waiting = vec![("much", wait_for_work(&turns, "a", 3))];
             for name in ["1st", "2nd", "3rd", "4th", "5th"] {
-                waiting.push((name, asks_for(&turns, other, 1)));
+                waiting.push((name, wait_for_work(&turns, other, 1)));
             }
             let expected: &[&str] = match other {
                 "a" => &["1st", "2nd", "3rd", "much", "4th", "5th"],
@@ -399,10 +400,10 @@ mod tests {
     fn much_work_is_done_however_many_ask_for_little() {
         let turns = Turns::new(1, 1);
         let mut turn = now(&turns, "a").unwrap();
-        let mut much = asks_for(&turns, "a", 10);
+        let mut much = wait_for_work(&turns, "a", 10);
         let mut overtaken = 0;
         loop {
-            let mut little = asks_for(&turns, "a", 1);
+            let mut little = wait_for_work(&turns, "a", 1);
             drop(turn);
             if poll(&mut much).is_some() {
                 break;
@@ -417,13 +418,13 @@ mod tests {
     fn a_turn_knows_who_could_have_it() {
         let turns = Turns::new(2, 1);
         let (a, b) = (now(&turns, "a").unwrap(), now(&turns, "b").unwrap());
-        assert_eq!((a.wanted_by(), b.wanted_by()), (0, 0));
-        let more_of_a = asks(&turns, "a");
-        assert_eq!((a.wanted_by(), b.wanted_by()), (1, 0));
-        let first_of_c = asks(&turns, "c");
-        assert_eq!((a.wanted_by(), b.wanted_by()), (2, 1));
+        assert_eq!((a.competing(), b.competing()), (0, 0));
+        let more_of_a = wait_for(&turns, "a");
+        assert_eq!((a.competing(), b.competing()), (1, 0));
+        let first_of_c = wait_for(&turns, "c");
+        assert_eq!((a.competing(), b.competing()), (2, 1));
         drop((more_of_a, first_of_c));
-        assert_eq!((a.wanted_by(), b.wanted_by()), (0, 0));
+        assert_eq!((a.competing(), b.competing()), (0, 0));
     }
 
     #[test]
@@ -441,18 +442,18 @@ mod tests {
     fn who_stops_waiting_takes_no_turn_away() {
         let turns = Turns::new(1, 1);
         let held = now(&turns, "a").unwrap();
-        let gone = asks(&turns, "b");
-        let mut patient = asks(&turns, "b");
+        let gone = wait_for(&turns, "b");
+        let mut patient = wait_for(&turns, "b");
         drop(gone);
         assert_eq!(turns.waiting(), 1);
         drop(held);
-        let given = asks(&turns, "c");
+        let given = wait_for(&turns, "c");
         // A turn that was granted and never polled.
         drop(given);
         let turn = poll(&mut patient).unwrap();
         drop(turn);
         assert_eq!((turns.held(), turns.waiting()), (0, 0));
-        let (held, unseen) = (now(&turns, "a").unwrap(), asks(&turns, "b"));
+        let (held, unseen) = (now(&turns, "a").unwrap(), wait_for(&turns, "b"));
         drop(held);
         assert_eq!(turns.held(), 1);
         drop(unseen);
@@ -463,24 +464,29 @@ mod tests {
     fn a_bounded_number_of_a_project_waits() {
         let turns = Turns::new(1, 1);
         let _held = now(&turns, "a").unwrap();
-        let waiting: Vec<Waiting> = (0..WAITING_MAX.of_one).map(|_| asks(&turns, "a")).collect();
-        let (again, asker) = (turns.clone(), Asker::named("a"));
-        let mut more: Waiting = Box::pin(async move { again.turn(asker).await });
+        let waiting: Vec<PendingTurn> =
+            (0..WAITING_MAX.per_requester).map(|_| wait_for(&turns, "a")).collect();
+        let (again, requester) = (turns.clone(), Requester::named("a"));
+        let mut more: PendingTurn = Box::pin(async move { again.turn(requester).await });
         assert_eq!(poll(&mut more).unwrap().unwrap_err(), QueueFull);
-        let other = asks(&turns, "b");
-        assert_eq!(turns.waiting(), WAITING_MAX.of_one + 1);
+        let other = wait_for(&turns, "b");
+        assert_eq!(turns.waiting(), WAITING_MAX.per_requester + 1);
         drop((waiting, other));
         assert_eq!(turns.waiting(), 0);
     }
 
     #[test]
     fn nobody_waits_where_nobody_may() {
-        let turns = Turns::bounded(usize::MAX, 2, super::Waiting { of_one: 0, of_all: usize::MAX });
+        let turns = Turns::bounded(
+            usize::MAX,
+            2,
+            super::WaitingLimits { per_requester: 0, total: usize::MAX },
+        );
         let held = [now(&turns, "a").unwrap(), now(&turns, "a").unwrap()];
-        let asker = Asker::named("a");
-        let mut more: Waiting = Box::pin({
+        let requester = Requester::named("a");
+        let mut more: PendingTurn = Box::pin({
             let turns = turns.clone();
-            async move { turns.turn(asker).await }
+            async move { turns.turn(requester).await }
         });
         assert_eq!(poll(&mut more).unwrap().unwrap_err(), QueueFull);
         assert!(now(&turns, "b").is_some(), "each project has its own");

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::audit::AuditLog;
 use crate::auth::policy::Policy;
-use crate::fairness::turns::{Turns, Waiting};
+use crate::fairness::turns::{Turns, WaitingLimits};
 use crate::fairness::watch::Watch;
 use crate::http::api::large_answers::LargeAnswers;
 use crate::http::api::refused::{RefusedRequests, RefusedSettings};
@@ -24,7 +24,7 @@ use crate::store::planner::caps::Caps;
 const SNAPSHOTS_MAX: usize = 4;
 /// Maximum number of operator queries that wait for a turn. Each of them occupies one of
 /// `--max-requests`.
-const QUESTIONS_WAITING_MAX: Waiting = Waiting { of_one: 32, of_all: 128 };
+const QUESTIONS_WAITING_MAX: WaitingLimits = WaitingLimits { per_requester: 32, total: 128 };
 
 /// Seconds since the Unix epoch.
 pub type Clock = fn() -> i64;
@@ -310,7 +310,7 @@ impl Default for Options {
 
 /// Each project has its own turns and its own queue, so a busy project delays only itself.
 fn planned(settings: &PlannerSettings) -> Turns {
-    let waiting = Waiting { of_one: settings.waiting, of_all: usize::MAX };
+    let waiting = WaitingLimits { per_requester: settings.waiting, total: usize::MAX };
     Turns::bounded(usize::MAX, settings.at_once, waiting)
 }
 

@@ -61,7 +61,7 @@ impl<C: Clone> Connections<C> {
             }
             outcome => return outcome,
         };
-        tracing::debug!(why, "a kept connection gave no answer; sending the request once more");
+        tracing::debug!(why, "an idle connection gave no response; sending the request again");
         over_new(again).await
     }
 }

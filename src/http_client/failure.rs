@@ -11,7 +11,7 @@ pub(crate) enum Failure {
     #[error("{0}")]
     NotConnected(String),
     /// No response came in time.
-    #[error("no answer in time")]
+    #[error("no response in time")]
     TimedOut,
     /// The connection broke before the response had come, or the response was invalid.
     #[error("{0}")]
@@ -25,35 +25,35 @@ pub(crate) enum ExchangeError {
     #[error(transparent)]
     Failed(#[from] Failure),
     /// The body of the response is longer than this limit, in bytes.
-    #[error("its answer has more than {0} bytes")]
+    #[error("its response has more than {0} bytes")]
     TooLarge(usize),
 }
 
 impl From<reqwest::Error> for Failure {
     fn from(error: reqwest::Error) -> Self {
         if error.is_connect() {
-            Self::NotConnected(words(error))
+            Self::NotConnected(with_causes(error))
         } else if error.is_timeout() {
             Self::TimedOut
         } else {
-            Self::Broken(words(error))
+            Self::Broken(with_causes(error))
         }
     }
 }
 
 impl From<legacy::Error> for Failure {
     fn from(error: legacy::Error) -> Self {
-        let words = causes(&error).join(": ");
-        if error.is_connect() { Self::NotConnected(words) } else { Self::Broken(words) }
+        let with_causes = causes(&error).join(": ");
+        if error.is_connect() { Self::NotConnected(with_causes) } else { Self::Broken(with_causes) }
     }
 }
 
 /// Formats an error with its causes.
-pub(super) fn words(error: reqwest::Error) -> String {
+pub(super) fn with_causes(error: reqwest::Error) -> String {
     let error = error.without_url();
-    let mut words = vec![error.to_string()];
-    words.append(&mut causes(&error));
-    words.join(": ")
+    let mut with_causes = vec![error.to_string()];
+    with_causes.append(&mut causes(&error));
+    with_causes.join(": ")
 }
 
 fn causes(error: &dyn Error) -> Vec<String> {

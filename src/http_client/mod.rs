@@ -19,7 +19,7 @@ use reqwest::{Certificate, ClientBuilder, Identity, Method, RequestBuilder, Resp
 use reqwest::{StatusCode, redirect};
 
 pub(crate) use self::connections::{Connections, HasStatus};
-use self::failure::words;
+use self::failure::with_causes;
 pub(crate) use self::failure::{ExchangeError, Failure};
 
 /// TLS settings of a client. All files are PEM.
@@ -34,13 +34,13 @@ pub struct ClientTls {
 }
 
 /// A complete response.
-pub(crate) struct Answer {
+pub(crate) struct CompleteResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
 
-impl HasStatus for Answer {
+impl HasStatus for CompleteResponse {
     fn status(&self) -> Option<StatusCode> {
         Some(self.status)
     }
@@ -55,7 +55,7 @@ impl HttpClient {
     pub(crate) fn new(tls: &ClientTls, peer: &str) -> Result<Self, String> {
         if let Some(pem) = &tls.ca {
             let authorities = Certificate::from_pem_bundle(pem)
-                .map_err(|error| format!("the authorities of {peer}: {}", words(error)))?;
+                .map_err(|error| format!("the authorities of {peer}: {}", with_causes(error)))?;
             if authorities.is_empty() {
                 return Err(format!("the authorities of {peer}: there is no certificate"));
             }
@@ -66,7 +66,7 @@ impl HttpClient {
             let client = Self::trusting(Some(&[]), tls, peer)?;
             tracing::warn!(
                 why,
-                "no {peer} is believed by https: install ca-certificates, or name a file with \
+                "no certificate of {peer} can be verified: install ca-certificates, or name a file with \
                  authorities (--keystone-ca-file of servers, OS_CACERT of clients)"
             );
             Ok(client)
@@ -80,8 +80,8 @@ impl HttpClient {
         peer: &str,
     ) -> Result<Self, String> {
         let identity = tls.identity.as_deref().map(Identity::from_pem).transpose();
-        let identity =
-            identity.map_err(|error| format!("the certificate for {peer}: {}", words(error)))?;
+        let identity = identity
+            .map_err(|error| format!("the certificate for {peer}: {}", with_causes(error)))?;
         let client = Self::build(|builder| {
             let builder = builder.tls_danger_accept_invalid_certs(tls.insecure);
             let builder = match authorities {
@@ -93,7 +93,7 @@ impl HttpClient {
                 None => builder,
             }
         });
-        client.map_err(|error| format!("TLS to {peer}: {}", words(error)))
+        client.map_err(|error| format!("TLS to {peer}: {}", with_causes(error)))
     }
 
     /// Makes a client with these settings.
@@ -141,7 +141,7 @@ impl HttpClient {
         &self,
         request: RequestBuilder,
         body_max: usize,
-    ) -> Result<Answer, ExchangeError> {
+    ) -> Result<CompleteResponse, ExchangeError> {
         self.exchange_built(request.build().map_err(Failure::from)?, body_max).await
     }
 
@@ -153,7 +153,7 @@ impl HttpClient {
         &self,
         request: reqwest::Request,
         body_max: usize,
-    ) -> Result<Answer, ExchangeError> {
+    ) -> Result<CompleteResponse, ExchangeError> {
         let answer = self.0.exchange(request, |client, request| async move {
             let response = client.execute(request).await?;
             match read(response, body_max).await {
@@ -170,7 +170,10 @@ impl HttpClient {
 ///
 /// # Errors
 /// The connection broke, or the body is too large.
-pub(crate) async fn read(mut response: Response, body_max: usize) -> Result<Answer, ExchangeError> {
+pub(crate) async fn read(
+    mut response: Response,
+    body_max: usize,
+) -> Result<CompleteResponse, ExchangeError> {
     let mut body = Vec::new();
     while let Some(part) = response.chunk().await.map_err(Failure::from)? {
         if body.len() + part.len() > body_max {
@@ -178,5 +181,5 @@ pub(crate) async fn read(mut response: Response, body_max: usize) -> Result<Answ
         }
         body.extend_from_slice(&part);
     }
-    Ok(Answer { status: response.status(), headers: response.headers().clone(), body })
+    Ok(CompleteResponse { status: response.status(), headers: response.headers().clone(), body })
 }

@@ -113,10 +113,7 @@ impl Display for Refusal {
                     Capped::Bytes => ("bytes of plans", "bytes"),
                     Capped::Groups => ("groups", "groups"),
                 };
-                write!(
-                    f,
-                    "The project may have {most} {what} at the most (--planner-project-{option})"
-                )
+                write!(f, "The project may have at most {most} {what} (--planner-project-{option})")
             }
             Self::ResourceTaken(id) => write!(f, "Resource '{id}' has another placement already"),
             Self::GroupNotFound => f.write_str("Group not found"),

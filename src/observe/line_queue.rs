@@ -14,12 +14,12 @@ const KEPT: usize = 64 * 1024;
 pub(crate) struct LineQueue {
     /// Maximum size of the waiting lines, in bytes.
     bytes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     /// The waiting lines.
     waiting: Vec<u8>,
     /// Number of waiting lines.
@@ -56,7 +56,7 @@ impl LineQueue {
         Arc::new(Self { bytes_max, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,7 +120,7 @@ impl LineQueue {
         self.wait_while(most, |state| !state.is_done)
     }
 
-    fn wait_while(&self, most: Duration, goes_on: impl Fn(&State) -> bool) -> bool {
+    fn wait_while(&self, most: Duration, goes_on: impl Fn(&QueueState) -> bool) -> bool {
         let until = Instant::now() + most;
         let mut state = self.state();
         while goes_on(&state) {

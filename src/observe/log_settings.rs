@@ -16,7 +16,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// A filter that can be replaced.
 type Handle = reload::Handle<EnvFilter, Registry>;
 
-static FILTER: OnceLock<(Handle, Mutex<State>)> = OnceLock::new();
+static FILTER: OnceLock<(Handle, Mutex<StoredSettings>)> = OnceLock::new();
 /// Whether the active format is JSON. Every line reads this.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
 
@@ -36,7 +36,7 @@ impl LogFormat {
     /// There is no format with this name.
     pub fn read(name: &str) -> Result<Self, String> {
         <Self as ValueEnum>::from_str(name, false)
-            .map_err(|_| format!("the format {name} is not known; human and json are"))
+            .map_err(|_| format!("unknown format {name}; expected human or json"))
     }
 
     /// Returns its name.
@@ -59,14 +59,14 @@ pub struct LogSettings {
 
 /// The settings in force.
 #[derive(Debug)]
-struct State {
+struct StoredSettings {
     /// The settings of the configuration.
     configured: LogSettings,
     /// Settings made at run time, and their end.
     temporary: Option<(LogSettings, Option<Instant>)>,
 }
 
-impl State {
+impl StoredSettings {
     fn in_force(&self) -> &LogSettings {
         self.temporary.as_ref().map_or(&self.configured, |(settings, _)| settings)
     }
@@ -98,7 +98,7 @@ pub(crate) fn start(configured: LogSettings) -> Result<reload::Layer<EnvFilter, 
     let (layer, handle) = reload::Layer::new(parse(&configured.filter)?);
     IS_JSON.store(configured.format == LogFormat::Json, Ordering::Relaxed);
     // A second log cannot be started, as its caller will find out.
-    drop(FILTER.set((handle, Mutex::new(State { configured, temporary: None }))));
+    drop(FILTER.set((handle, Mutex::new(StoredSettings { configured, temporary: None }))));
     Ok(layer)
 }
 
@@ -139,7 +139,7 @@ fn parse(directives: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(directives).map_err(|error| error.to_string())
 }
 
-fn state() -> Result<(&'static Handle, MutexGuard<'static, State>), String> {
+fn state() -> Result<(&'static Handle, MutexGuard<'static, StoredSettings>), String> {
     let (handle, state) = FILTER.get().ok_or("this process does not log")?;
     Ok((handle, state.lock().unwrap_or_else(PoisonError::into_inner)))
 }
@@ -213,7 +213,7 @@ pub fn configure(settings: LogSettings) -> Result<Changed, String> {
         filter: before.filter != settings.filter,
         format: before.format != settings.format,
     };
-    *state = State { configured: settings, temporary: None };
+    *state = StoredSettings { configured: settings, temporary: None };
     Ok(changed)
 }
 

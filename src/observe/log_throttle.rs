@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// Minimum interval between two lines.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Counts events between log lines.
 #[derive(Debug, Default)]
@@ -13,8 +13,8 @@ pub(crate) struct LogThrottle(Mutex<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
-    told: Option<Instant>,
-    untold: u64,
+    logged: Option<Instant>,
+    unlogged: u64,
 }
 
 impl LogThrottle {
@@ -25,26 +25,26 @@ impl LogThrottle {
 
     fn count_at(&self, now: Instant) -> Option<u64> {
         let mut count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        count.untold += 1;
-        if count.told.is_some_and(|told| now.duration_since(told) < TOLD_EVERY) {
+        count.unlogged += 1;
+        if count.logged.is_some_and(|logged| now.duration_since(logged) < LOG_INTERVAL) {
             return None;
         }
-        count.told = Some(now);
-        Some(std::mem::take(&mut count.untold))
+        count.logged = Some(now);
+        Some(std::mem::take(&mut count.unlogged))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Instant, LogThrottle, TOLD_EVERY};
+    use super::{Instant, LOG_INTERVAL, LogThrottle};
 
     #[test]
-    fn what_happens_often_is_told_once_a_minute() {
+    fn frequent_events_are_logged_once_a_minute() {
         let log_throttle = LogThrottle::default();
         let now = Instant::now();
         assert_eq!(log_throttle.count_at(now), Some(1));
         assert_eq!((log_throttle.count_at(now), log_throttle.count_at(now)), (None, None));
-        let later = now + TOLD_EVERY;
+        let later = now + LOG_INTERVAL;
         assert_eq!((log_throttle.count_at(later), log_throttle.count_at(later)), (Some(3), None));
     }
 }

@@ -91,7 +91,7 @@ pub(crate) enum Phase {
 /// A phase that lasts until this is dropped.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct RunningPhase {
     _spans: Vec<Span>,
 }
 
@@ -107,13 +107,13 @@ impl Spans {
     }
 
     /// Starts a phase.
-    pub(crate) fn begin(&self, phase: Phase) -> UnderWay {
-        let begun = |parent: &Span| match phase {
+    pub(crate) fn begin(&self, phase: Phase) -> RunningPhase {
+        let span_of = |parent: &Span| match phase {
             Phase::Lock => span!(parent: parent, "lock", db.system.name = "postgresql"),
             Phase::Write => span!(parent: parent, "write", db.system.name = "postgresql"),
             Phase::Commit => span!(parent: parent, "commit", db.system.name = "postgresql"),
         };
-        UnderWay { _spans: self.0.iter().map(begun).collect() }
+        RunningPhase { _spans: self.0.iter().map(span_of).collect() }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::budget::{Budget, SolverTurn};
 use super::failure::Work;
 use super::{ATTEMPTS_MAX, Failure, PlanRef, Planning, run};
-use crate::fairness::turns::Asker;
+use crate::fairness::turns::Requester;
 use crate::model::{PlacementPolicy, Refusal};
 use crate::observe::spans::{self, span};
 use crate::planner::Answer;
@@ -45,8 +45,8 @@ pub(crate) struct Terms {
     pub(crate) dry_run: bool,
     /// Number of alternative placements to search for.
     pub(crate) alternatives: usize,
-    /// The caller on whose behalf turns are taken.
-    pub(crate) asker: Asker,
+    /// The requester of its turns.
+    pub(crate) requester: Requester,
 }
 
 /// A request for a new plan.
@@ -154,8 +154,8 @@ impl Planning {
         let mut overtaken = None;
         let change = Arc::new(change);
         loop {
-            let current = self.read(plan, terms.asker).await?;
-            let mut draft = self.draft(current, &change, terms.asker).await?;
+            let current = self.read(plan, terms.requester).await?;
+            let mut draft = self.draft(current, &change, terms.requester).await?;
             if let Some(name) = name.filter(|name| *name != draft.plan.name) {
                 name.clone_into(&mut draft.plan.name);
                 draft.renamed = true;
@@ -174,10 +174,10 @@ impl Planning {
         &self,
         current: CurrentPlan,
         change: &Arc<PlanChange>,
-        asker: Asker,
+        requester: Requester,
     ) -> Result<Draft, Failure> {
         let same = Arc::clone(change);
-        let turn = self.read_turn(asker).await?;
+        let turn = self.read_turn(requester).await?;
         let (current, document, names) = run(turn, move || {
             let document = same.document(&current)?;
             let template = document.as_ref().map(Document::template).transpose()?;
@@ -190,7 +190,7 @@ impl Planning {
             None => Vec::new(),
         };
         let change = Arc::clone(change);
-        let turn = self.read_turn(asker).await?;
+        let turn = self.read_turn(requester).await?;
         run(turn, move || Ok(change.draft(&current, document, &flavors)?)).await
     }
 
@@ -228,7 +228,7 @@ impl Planning {
         if budget.terms.dry_run {
             return Ok(Attempt::Done(Box::new(Planned { draft, hosts, answer })));
         }
-        let turn = self.read_turn(budget.terms.asker).await?;
+        let turn = self.read_turn(budget.terms.requester).await?;
         let (draft, answer, booking) = run(turn, move || {
             let booking = booking::write_draft(&draft, answer.as_ref(), &world);
             Ok((draft, answer, booking))

@@ -80,8 +80,8 @@ impl Budget {
     ) -> Result<SolverTurn, Failure> {
         let began = Instant::now();
         let size = draft.open_servers().clamp(1, SIZE_MAX) as u64;
-        let asker = (self.terms.asker, size);
-        let turn = wait_for(&planning.solver_turns, asker, self.wait, Work::Solving).await?;
+        let requester = (self.terms.requester, size);
+        let turn = wait_for(&planning.solver_turns, requester, self.wait, Work::Solving).await?;
         let waited = began.elapsed();
         self.wait = self.wait.saturating_sub(waited);
         let began = self.watch.now();
@@ -165,7 +165,7 @@ impl SolvingTime for SolverTurn {
             return false;
         }
         self.first.get_or_init(|| self.watch.now().saturating_duration_since(self.began));
-        let others = self.turn.wanted_by() + self.overtaken;
+        let others = self.turn.competing() + self.overtaken;
         let is_good = found == Progress::AllButTheLastComponent;
         let has_had_its_share = || {
             let all = self.deadline.saturating_duration_since(self.began);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::{Failure, Planning, run};
-use crate::fairness::turns::Asker;
+use crate::fairness::turns::Requester;
 use crate::planner::location;
 use crate::planner::plan::{Placement, PlanHead};
 use crate::store::planner::plans::{PlacementFilter, Scope};
@@ -27,9 +27,9 @@ impl Planning {
     pub(crate) async fn list(
         &self,
         scope: Scope<'_>,
-        asker: Asker,
+        requester: Requester,
     ) -> Result<Vec<ListedPlan>, Failure> {
-        let turn = self.read_turn(asker).await?;
+        let turn = self.read_turn(requester).await?;
         let heads = self.store.plan_heads(scope.only_project()).await?;
         let rows = self.store.placements(&PlacementFilter::of(scope)).await?;
         // Read last, so that it has every provider of the placements.

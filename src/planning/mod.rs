@@ -24,7 +24,7 @@ pub(crate) use self::failure::Work;
 pub(crate) use self::list::ListedPlan;
 pub(crate) use self::offload::run;
 pub(crate) use self::recommend::{Move, Recommendation};
-use crate::fairness::turns::{Asker, Turns};
+use crate::fairness::turns::{Requester, Turns};
 use crate::fairness::watch::Watch;
 use crate::observe::metrics::variant;
 use crate::planner::booking;
@@ -102,9 +102,9 @@ impl Planning {
     pub(crate) async fn read(
         &self,
         plan: PlanRef<'_>,
-        asker: Asker,
+        requester: Requester,
     ) -> Result<CurrentPlan, Failure> {
-        let turn = self.read_turn(asker).await?;
+        let turn = self.read_turn(requester).await?;
         let plan = self.find(plan).await?;
         let filter = PlacementFilter { plan: Some(plan.id), ..PlacementFilter::default() };
         let placements = self.store.placements(&filter).await?;

@@ -7,7 +7,7 @@ use tracing::Instrument as _;
 
 use super::failure::Work;
 use super::{Failure, Planning};
-use crate::fairness::turns::{Asker, Turn, Turns};
+use crate::fairness::turns::{Requester, Turn, Turns};
 use crate::observe::spans::{self, span};
 
 impl Planning {
@@ -16,8 +16,8 @@ impl Planning {
     ///
     /// # Errors
     /// `NoTurn`.
-    pub(crate) async fn read_turn(&self, asker: Asker) -> Result<Turn, Failure> {
-        wait_for(&self.read_turns, (asker, 1), self.turn_wait, Work::Reading).await
+    pub(crate) async fn read_turn(&self, requester: Requester) -> Result<Turn, Failure> {
+        wait_for(&self.read_turns, (requester, 1), self.turn_wait, Work::Reading).await
     }
 }
 
@@ -27,11 +27,11 @@ impl Planning {
 /// `NoTurn`.
 pub(super) async fn wait_for(
     turns: &Turns,
-    (asker, size): (Asker, u64),
+    (requester, size): (Requester, u64),
     most: Duration,
     work: Work,
 ) -> Result<Turn, Failure> {
-    let turn = turns.turn_for(asker, size).instrument(span!("queue"));
+    let turn = turns.turn_for(requester, size).instrument(span!("queue"));
     let why = match tokio::time::timeout(most, turn).await {
         Ok(Ok(turn)) => return Ok(turn),
         Ok(Err(error)) => error.to_string(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{Failure, Planning, run};
-use crate::fairness::turns::Asker;
+use crate::fairness::turns::Requester;
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::same;
 use crate::planner::plan::Placement;
@@ -39,8 +39,12 @@ impl Planning {
     ///
     /// # Errors
     /// `NoTurn`, `Store`.
-    pub(crate) async fn report(&self, scope: Scope<'_>, asker: Asker) -> Result<Report, Failure> {
-        let turn = self.read_turn(asker).await?;
+    pub(crate) async fn report(
+        &self,
+        scope: Scope<'_>,
+        requester: Requester,
+    ) -> Result<Report, Failure> {
+        let turn = self.read_turn(requester).await?;
         let groups = self.store.groups().await?;
         let servers = self.store.group_servers().await?;
         let exclusive = self.store.surroundings(&[], &[]).await?.exclusive;
@@ -69,7 +73,7 @@ impl Planning {
         })
         .await?;
         for plans in plans.chunks(DOCUMENTS_AT_ONCE) {
-            let turn = self.read_turn(asker).await?;
+            let turn = self.read_turn(requester).await?;
             let documents = self.store.plan_documents(plans).await?;
             let seen = Arc::clone(&seen);
             report = run(turn, move || Ok(plans_of(&seen, &documents, report))).await?;

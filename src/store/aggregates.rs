@@ -8,14 +8,14 @@ use super::error::Result;
 use super::providers::{advance, lock_at};
 use crate::model::Generation;
 
-/// `PUT .../aggregates`. With `seen` (microversion 1.19) the generation is compared and moves;
+/// `PUT .../aggregates`. With `expected_generation` (microversion 1.19) the generation is compared and moves;
 /// without, it stays. Refusals: `ProviderNotFound`, `ProviderGeneration`.
 #[derive(Clone, Debug)]
 pub struct ReplaceAggregates {
     /// The provider.
     pub provider: Uuid,
     /// The generation that the client saw, if given.
-    pub seen: Option<Generation>,
+    pub expected_generation: Option<Generation>,
     /// All its aggregates from now on, each as the client spelled it; no spelling twice.
     pub aggregates: Vec<(Uuid, String)>,
 }
@@ -33,7 +33,7 @@ impl Change for ReplaceAggregates {
     }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
-        let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let provider = lock_at(tx.conn, self.provider, self.expected_generation).await?;
         let aggregates: Vec<Uuid> = self.aggregates.iter().map(|(uuid, _)| *uuid).collect();
         let spellings = self.aggregates.iter().map(|(uuid, spelling)| stored(*uuid, spelling));
         let spellings: Vec<String> = spellings.collect();
@@ -58,7 +58,7 @@ impl Change for ReplaceAggregates {
         .execute(&mut *tx.conn)
         .await?;
         tx.touch(provider.id);
-        let generation = match self.seen {
+        let generation = match self.expected_generation {
             Some(_) => advance(tx, provider).await?,
             None => provider.generation,
         };

@@ -92,7 +92,7 @@ impl Change for Reshape {
         for reshaping in &self.inventories {
             let provider = locked.state.providers.get(&reshaping.provider);
             let provider = provider.ok_or(Refusal::ProviderNotFound(reshaping.provider))?;
-            let (id, generation) = (provider.id, reshaping.seen);
+            let (id, generation) = (provider.id, reshaping.expected_generation);
             let lock = ProviderLock::of(id, reshaping.provider, generation);
             // The judge knows the classes, so all of them exist.
             let class = |name: &str| locked.state.classes.get(name).copied();
@@ -115,7 +115,8 @@ impl Change for Reshape {
         }
         for (before, reshaping) in changed.into_iter().zip(&self.inventories) {
             let provider = locked.state.providers.get(&reshaping.provider);
-            let generation = provider.map_or(reshaping.seen, |provider| provider.generation);
+            let generation =
+                provider.map_or(reshaping.expected_generation, |provider| provider.generation);
             tx.note_since(before, generation).await?;
         }
         handover.settle(tx, &locked).await

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::effects::{Effect, Recorder};
 use super::error::{Error, Result};
-use super::events::{self, EventLog, Noted};
+use super::events::{self, EventLog, NotedChanges};
 use super::found_faults::FoundFaults;
 use super::history::History;
 use super::locks::HELD_MAX;
@@ -59,7 +59,7 @@ pub struct Tx<'c> {
     /// Effects to record after the commit, each with its recorder.
     pub(super) effects: Vec<(Recorder, Effect)>,
     /// Changes for the log of events; `None`: it is off.
-    pub(super) noted: Option<Noted>,
+    pub(super) noted: Option<NotedChanges>,
     /// The spans of the requests behind it.
     pub(super) spans: Spans,
     touched: BTreeSet<i64>,
@@ -87,7 +87,7 @@ impl<'c> Tx<'c> {
             conn,
             report_only,
             recorder: Recorder::none(),
-            found: FoundFaults::unwanted(),
+            found: FoundFaults::ignoring(),
             history: None,
             effects: Vec::new(),
             noted: None,
@@ -136,7 +136,7 @@ pub(super) async fn transact<C: Change>(
         found,
         history,
         effects: Vec::new(),
-        noted: events.map(|_| Noted::default()),
+        noted: events.map(|_| NotedChanges::default()),
         spans,
         touched: BTreeSet::new(),
     };

@@ -89,7 +89,7 @@ impl Store {
         let mut attempt = 1;
         loop {
             let checked = timeout(READ_MAX, self.try_check(claims, holders_max)).await;
-            let late = || Error::Unavailable(format!("no answer within {READ_MAX:?}"));
+            let late = || Error::Unavailable(format!("no response within {READ_MAX:?}"));
             match checked.unwrap_or_else(|_| Err(late())) {
                 Err(Error::Again(_)) if attempt < ATTEMPTS_MAX => attempt += 1,
                 settled => return settled.map_err(Error::settled),
@@ -235,7 +235,7 @@ async fn add_holders(
     for row in rows {
         let place = usize::try_from(row.place - 1).ok();
         let Some((_, inventory)) = place.and_then(|place| inventories.get_mut(place)) else {
-            return Err(Error::bug("holders of an inventory that was not asked for"));
+            return Err(Error::bug("holders of an inventory that was not requested"));
         };
         inventory.holders_count = row.holders;
         inventory.holders.push(Holder {

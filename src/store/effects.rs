@@ -23,9 +23,9 @@ pub struct Effect {
     /// Its identity: a UUID, or the name of a class or trait.
     pub id: String,
     /// The state that the change found; `None`: it did not exist.
-    pub before: Option<State>,
+    pub before: Option<ObjectState>,
     /// The state that it left; `None`: it does not exist any more.
-    pub after: Option<State>,
+    pub after: Option<ObjectState>,
 }
 
 /// The kind of a changed object.
@@ -57,7 +57,7 @@ pub enum Kind {
 
 /// The state of an object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct ObjectState {
     /// Its generation, if it has one.
     pub generation: Option<Generation>,
     /// Its content.
@@ -80,7 +80,7 @@ pub enum Content {
     },
     /// Inventories by the name of their class.
     Inventories(BTreeMap<String, Inventory>),
-    /// Names of traits or aggregates, or ids of members.
+    /// PlaceNames of traits or aggregates, or ids of members.
     Names(BTreeSet<String>),
     /// Amounts by provider and class.
     Allocations(BTreeMap<(Uuid, String), i64>),
@@ -177,7 +177,7 @@ impl Recorder {
     }
 }
 
-impl State {
+impl ObjectState {
     /// Makes the state of an object that has only a name.
     pub(super) fn named(name: &str) -> Self {
         Self { generation: None, content: Content::Named(name.to_owned()) }
@@ -191,7 +191,7 @@ impl State {
 }
 
 /// A list of a provider before a change, as it was when the provider was locked.
-pub(super) struct Before {
+pub(super) struct ListBefore {
     kind: Kind,
     provider: ProviderLock,
     content: Content,
@@ -225,8 +225,8 @@ impl Tx<'_> {
         self.note(|| Effect {
             kind,
             id: id.to_owned(),
-            before: before.map(State::named),
-            after: after.map(State::named),
+            before: before.map(ObjectState::named),
+            after: after.map(ObjectState::named),
         });
     }
 
@@ -235,23 +235,24 @@ impl Tx<'_> {
         &mut self,
         kind: Kind,
         provider: ProviderLock,
-    ) -> Result<Option<Before>> {
+    ) -> Result<Option<ListBefore>> {
         if !self.is_recorded() {
             return Ok(None);
         }
         let content = self.content(kind, provider.id).await?;
-        Ok(Some(Before { kind, provider, content }))
+        Ok(Some(ListBefore { kind, provider, content }))
     }
 
     /// Records the new state of the list. `generation` is the provider's new generation.
     pub(super) async fn note_since(
         &mut self,
-        before: Option<Before>,
+        before: Option<ListBefore>,
         generation: Generation,
     ) -> Result<()> {
-        let Some(Before { kind, provider, content }) = before else { return Ok(()) };
+        let Some(ListBefore { kind, provider, content }) = before else { return Ok(()) };
         let now = self.content(kind, provider.id).await?;
-        let state = |generation, content| Some(State { generation: Some(generation), content });
+        let state =
+            |generation, content| Some(ObjectState { generation: Some(generation), content });
         self.note(|| Effect {
             kind,
             id: provider.uuid.to_string(),
@@ -262,7 +263,11 @@ impl Tx<'_> {
     }
 
     /// Records the new state of a provider, with its state `before`, if effects are recorded.
-    pub(super) async fn note_provider(&mut self, uuid: Uuid, before: Option<State>) -> Result<()> {
+    pub(super) async fn note_provider(
+        &mut self,
+        uuid: Uuid,
+        before: Option<ObjectState>,
+    ) -> Result<()> {
         let after = self.provider(uuid).await?;
         self.note(|| Effect { kind: Kind::Provider, id: uuid.to_string(), before, after });
         Ok(())
@@ -276,7 +281,7 @@ impl Tx<'_> {
     }
 
     /// Returns the state of a provider, if it exists and effects are recorded.
-    pub(super) async fn provider(&mut self, uuid: Uuid) -> Result<Option<State>> {
+    pub(super) async fn provider(&mut self, uuid: Uuid) -> Result<Option<ObjectState>> {
         if !self.is_recorded() {
             return Ok(None);
         }
@@ -287,7 +292,7 @@ impl Tx<'_> {
         )
         .fetch_optional(&mut *self.conn)
         .await?;
-        Ok(row.map(|row| State {
+        Ok(row.map(|row| ObjectState {
             generation: Some(row.generation),
             content: Content::Provider { name: row.name, parent: row.parent },
         }))
@@ -356,7 +361,7 @@ impl Tx<'_> {
         if !self.is_recorded() && self.noted.is_none() {
             return;
         }
-        let (names, recorder) = (Names::of(state), self.recorder.clone());
+        let (names, recorder) = (PlaceNames::of(state), self.recorder.clone());
         for (uuid, consumer) in &state.consumers {
             let (before, now) = (consumer.before.as_ref(), consumer.now.as_ref());
             self.note_consumer((*uuid, before, now), &names, state, &recorder);
@@ -367,7 +372,7 @@ impl Tx<'_> {
     pub(super) fn note_consumer(
         &mut self,
         (uuid, before, now): (Uuid, Option<&Consumer>, Option<&Consumer>),
-        names: &Names,
+        names: &PlaceNames,
         state: &LockedState,
         recorder: &Recorder,
     ) {
@@ -384,13 +389,13 @@ impl Tx<'_> {
     }
 }
 
-/// Names of the providers and classes in allocations.
-pub(super) struct Names {
+/// PlaceNames of the providers and classes in allocations.
+pub(super) struct PlaceNames {
     providers: HashMap<ProviderId, Uuid>,
     classes: HashMap<ClassId, String>,
 }
 
-impl Names {
+impl PlaceNames {
     /// Collects the names of all locked rows.
     pub(super) fn of(state: &LockedState) -> Self {
         Self {
@@ -411,7 +416,7 @@ impl Names {
         before: Option<&Consumer>,
         now: Option<&Consumer>,
     ) -> Effect {
-        let state = |consumer: &Consumer| State {
+        let state = |consumer: &Consumer| ObjectState {
             generation: Some(consumer.generation),
             content: Content::Allocations(
                 consumer

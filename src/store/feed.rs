@@ -71,7 +71,7 @@ impl Reloads {
 /// A replica's view of all providers, and the means to bring it up to date.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
-    known: Arc<ArcSwap<Known>>,
+    known: Arc<ArcSwap<KnownWorld>>,
     waiters: mpsc::Sender<Waiter>,
     primary: Primary,
     reloads: Reloads,
@@ -86,10 +86,10 @@ impl Feed {
             primary: primary.clone(),
             conn: None,
             plans,
-            seen: None,
+            read_point: None,
             reloads: reloads.clone(),
         };
-        let known = Arc::new(ArcSwap::from_pointee(Known::default()));
+        let known = Arc::new(ArcSwap::from_pointee(KnownWorld::default()));
         reader.refresh(&known).await?;
         let (waiters, queue) = mpsc::channel(WAITING_MAX);
         tokio::spawn(reader.run(Arc::clone(&known), queue));
@@ -107,7 +107,7 @@ impl Feed {
     }
 
     /// Returns the known world with its snapshot.
-    pub(super) fn known_with_snapshot(&self) -> Arc<Known> {
+    pub(super) fn known_with_snapshot(&self) -> Arc<KnownWorld> {
         self.known.load_full()
     }
 
@@ -138,7 +138,7 @@ impl Feed {
 
 /// The state that the reader has seen: everything visible in this snapshot.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct ReadPoint {
     /// The snapshot as PostgreSQL writes it.
     pub(super) snapshot: String,
     /// The identity of the database of the snapshot.
@@ -147,11 +147,11 @@ pub(super) struct Seen {
 
 /// A world with its snapshot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownWorld {
     /// The world.
     pub(super) world: Arc<World>,
     /// Its snapshot; `None` before the first refresh.
-    pub(super) seen: Option<Seen>,
+    pub(super) read_point: Option<ReadPoint>,
 }
 
 #[derive(Debug)]
@@ -159,19 +159,19 @@ struct Reader {
     primary: Primary,
     conn: Option<(PgConnection, Arc<Term>)>,
     plans: StatementPlans,
-    seen: Option<Seen>,
+    read_point: Option<ReadPoint>,
     reloads: Reloads,
 }
 
 impl Reader {
-    async fn run(mut self, known: Arc<ArcSwap<Known>>, mut queue: mpsc::Receiver<Waiter>) {
+    async fn run(mut self, known: Arc<ArcSwap<KnownWorld>>, mut queue: mpsc::Receiver<Waiter>) {
         let mut waiting = Vec::new();
         let mut patience = REFRESH_MAX;
         loop {
             if timeout(IDLE, queue.recv_many(&mut waiting, WAITING_MAX)).await == Ok(0) {
                 return;
             }
-            let bound = if self.seen.is_some() { patience } else { RELOAD_MAX };
+            let bound = if self.read_point.is_some() { patience } else { RELOAD_MAX };
             let began = Instant::now();
             let refresh = AssertUnwindSafe(self.refresh(&known)).catch_unwind();
             let refreshed = match timeout(bound, refresh).await {
@@ -197,7 +197,7 @@ impl Reader {
                 if error.is_ours() {
                     // A change that cannot be applied is not tried for ever: everything is read again, also after a
                     // panic.
-                    self.seen = None;
+                    self.read_point = None;
                 }
             }
             let failed = refreshed.is_err();
@@ -213,7 +213,7 @@ impl Reader {
 
     /// Brings the world up to date. A connection that has died is replaced once: a refresh only
     /// reads, so it may be repeated.
-    async fn refresh(&mut self, known: &ArcSwap<Known>) -> Result<Arc<Term>> {
+    async fn refresh(&mut self, known: &ArcSwap<KnownWorld>) -> Result<Arc<Term>> {
         match self.try_refresh(known).await {
             Err(Error::Again(why)) => {
                 tracing::debug!(why, "connecting the change feed again");
@@ -224,7 +224,7 @@ impl Reader {
         }
     }
 
-    async fn try_refresh(&mut self, known: &ArcSwap<Known>) -> Result<Arc<Term>> {
+    async fn try_refresh(&mut self, known: &ArcSwap<KnownWorld>) -> Result<Arc<Term>> {
         let (mut conn, term) = match self.conn.take().filter(|(_, term)| !term.is_over()) {
             Some(connected) => connected,
             None => connect(&self.primary).await?,
@@ -234,26 +234,30 @@ impl Reader {
         Ok(term)
     }
 
-    async fn refresh_on(&mut self, conn: &mut PgConnection, known: &ArcSwap<Known>) -> Result<()> {
+    async fn refresh_on(
+        &mut self,
+        conn: &mut PgConnection,
+        known: &ArcSwap<KnownWorld>,
+    ) -> Result<()> {
         self.plans.renew(conn).await?;
-        if let Some(seen) = &self.seen {
-            match world_rows::delta(conn, &seen.snapshot).await? {
+        if let Some(read_point) = &self.read_point {
+            match world_rows::delta(conn, &read_point.snapshot).await? {
                 Delta::Changes { identity, snapshot, changes, keys }
-                    if identity.as_ref() == Some(&seen.identity) && keys <= RELOAD_ABOVE =>
+                    if identity.as_ref() == Some(&read_point.identity) && keys <= RELOAD_ABOVE =>
                 {
-                    let seen = Seen { snapshot, identity: seen.identity.clone() };
+                    let read_point = ReadPoint { snapshot, identity: read_point.identity.clone() };
                     let mut world = Arc::clone(&known.load().world);
                     if keys > 0 {
                         world = Arc::new(apply(world, changes, keys).await?);
                     }
-                    self.note(known, world, seen);
+                    self.note(known, world, read_point);
                     return Ok(());
                 }
                 Delta::Changes { .. } | Delta::Lost => {}
             }
         }
         // From here on it is a reload, with a reload's time limit if it has to be repeated.
-        self.seen = None;
+        self.read_point = None;
         self.reloads.0.fetch_add(1, Ordering::Relaxed);
         recording::load();
         epoch::settle(conn).await?;
@@ -262,14 +266,14 @@ impl Reader {
         let loaded = off_thread(move || World::build(all.catalogue, all.providers)).await?;
         let took_ms = milliseconds(started.elapsed());
         tracing::info!(providers = loaded.len(), took_ms, "loaded the world");
-        let seen = Seen { snapshot: all.snapshot, identity: all.identity };
-        self.note(known, Arc::new(loaded), seen);
+        let read_point = ReadPoint { snapshot: all.snapshot, identity: all.identity };
+        self.note(known, Arc::new(loaded), read_point);
         Ok(())
     }
 
-    fn note(&mut self, known: &ArcSwap<Known>, world: Arc<World>, seen: Seen) {
-        self.seen = Some(seen.clone());
-        known.store(Arc::new(Known { world, seen: Some(seen) }));
+    fn note(&mut self, known: &ArcSwap<KnownWorld>, world: Arc<World>, read_point: ReadPoint) {
+        self.read_point = Some(read_point.clone());
+        known.store(Arc::new(KnownWorld { world, read_point: Some(read_point) }));
     }
 }
 

@@ -16,12 +16,12 @@ tokio::task_local! {
 
 impl FoundFaults {
     /// Makes a collector that ignores faults.
-    pub(super) fn unwanted() -> Self {
+    pub(super) fn ignoring() -> Self {
         Self(None)
     }
 
     /// Makes an empty collector.
-    pub fn wanted() -> Self {
+    pub fn collecting() -> Self {
         Self(Some(Arc::default()))
     }
 
@@ -32,7 +32,7 @@ impl FoundFaults {
 
     /// Returns the collector of the current task.
     pub(super) fn current() -> Self {
-        FOUND.try_with(Clone::clone).unwrap_or_else(|_| Self::unwanted())
+        FOUND.try_with(Clone::clone).unwrap_or_else(|_| Self::ignoring())
     }
 
     /// Stores faults, unless they are ignored. Replaces those of an earlier attempt.

@@ -18,7 +18,7 @@ pub struct ReplaceInventories {
     /// The provider.
     pub provider: Uuid,
     /// The generation that the client saw, if given.
-    pub seen: Option<Generation>,
+    pub expected_generation: Option<Generation>,
     /// All its inventories from now on, by class name.
     pub inventories: Vec<(String, Inventory)>,
 }
@@ -34,7 +34,7 @@ pub struct WriteInventory {
     /// Its terms.
     pub inventory: Inventory,
     /// The generation that the client saw, if given.
-    pub seen: Option<Generation>,
+    pub expected_generation: Option<Generation>,
     /// Whether the inventory must not exist yet; otherwise it must exist.
     pub is_new: bool,
 }
@@ -57,7 +57,7 @@ impl Change for ReplaceInventories {
     }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
-        let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let provider = lock_at(tx.conn, self.provider, self.expected_generation).await?;
         let wanted = resolve(tx, &self.inventories).await?;
         let before = tx.before(Kind::Inventories, provider).await?;
         write(tx, provider.id, &wanted).await?;
@@ -78,7 +78,7 @@ impl Change for WriteInventory {
     }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
-        let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let provider = lock_at(tx.conn, self.provider, self.expected_generation).await?;
         let class = resource_classes::id(tx.conn, &self.class).await?;
         let exists = exists(tx, provider.id, class).await?;
         if exists && self.is_new {

@@ -100,10 +100,10 @@ pub(super) async fn lock(conn: &mut PgConnection, uuid: Uuid) -> Result<Provider
 pub(super) async fn lock_at(
     conn: &mut PgConnection,
     uuid: Uuid,
-    seen: Option<Generation>,
+    expected_generation: Option<Generation>,
 ) -> Result<ProviderLock> {
     let provider = lock(conn, uuid).await?;
-    match seen {
+    match expected_generation {
         Some(given) if given != provider.generation => {
             let actual = provider.generation;
             Err(Refusal::ProviderGeneration { provider: uuid, actual, given }.into())

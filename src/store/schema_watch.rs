@@ -25,20 +25,20 @@ type Hindrance = Cow<'static, str>;
 /// The result of the last check. The task ends when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub(super) struct SchemaWatch {
-    seen: watch::Receiver<Option<Hindrance>>,
+    last: watch::Receiver<Option<Hindrance>>,
     _task: Arc<JoinSet<()>>,
 }
 
 impl SchemaWatch {
     /// Starts the task, for a schema that was right when the server started.
     pub(super) fn start(primary: Primary) -> Self {
-        let (noted, seen) = watch::channel(None);
-        Self { seen, _task: Arc::new(JoinSet::from_iter([run(primary, noted)])) }
+        let (noted, last) = watch::channel(None);
+        Self { last, _task: Arc::new(JoinSet::from_iter([run(primary, noted)])) }
     }
 
     /// Returns the reason why this program cannot use the schema, if any.
     pub(super) fn hindrance(&self) -> Option<Hindrance> {
-        self.seen.borrow().clone()
+        self.last.borrow().clone()
     }
 }
 
@@ -49,7 +49,7 @@ async fn run(primary: Primary, noted: watch::Sender<Option<Hindrance>>) {
             Ok(status) => status,
             // An unavailable database shows nothing about its schema, and is reported as such.
             Err(error) => {
-                tracing::debug!(%error, "the schema was not looked at");
+                tracing::debug!(%error, "the schema was not checked");
                 continue;
             }
         };
@@ -58,7 +58,7 @@ async fn run(primary: Primary, noted: watch::Sender<Option<Hindrance>>) {
             let is_new = *known != found;
             match &found {
                 Some(why) if is_new => tracing::error!(
-                    "this server is not ready any more: {}",
+                    "this server is no longer ready: {}",
                     status.hindrance().unwrap_or_else(|| why.to_string())
                 ),
                 None if is_new => tracing::info!("the schema serves this program again"),
@@ -74,7 +74,7 @@ async fn look(primary: &Primary) -> Result<Status> {
     let (mut conn, term) = primary.connect(|options| waiting(options, FEED_WAIT_MAX)).await?;
     let status = timeout(LOOK_MAX, term.during(schema::status(&mut conn))).await;
     drop(sqlx::Connection::close(conn).await);
-    status.unwrap_or_else(|_| Err(Error::Unavailable(format!("no answer within {LOOK_MAX:?}"))))
+    status.unwrap_or_else(|_| Err(Error::Unavailable(format!("no response within {LOOK_MAX:?}"))))
 }
 
 /// Returns the text for health checks, which need no token: it does not name the role of the server.

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::error::{Error, Result};
 use super::events::Numbering;
-use super::feed::{self, Known, RELOAD_ABOVE};
+use super::feed::{self, KnownWorld, RELOAD_ABOVE};
 use super::primary::{READ_MAX, Term};
 use super::world_rows::{self, Delta};
 use super::{FEED_WAIT_MAX, Store, waiting};
@@ -150,11 +150,11 @@ async fn begin(conn: &mut PgConnection, duration: Duration) -> Result<()> {
 
 /// Returns the known world with the missing changes of the transaction's snapshot; `None` if these are too many,
 /// or unknown.
-async fn forward(conn: &mut PgConnection, known: &Known) -> Result<Option<Arc<World>>> {
-    let Some(seen) = &known.seen else { return Ok(None) };
-    match world_rows::delta_in_snapshot(conn, &seen.snapshot).await? {
+async fn forward(conn: &mut PgConnection, known: &KnownWorld) -> Result<Option<Arc<World>>> {
+    let Some(read_point) = &known.read_point else { return Ok(None) };
+    match world_rows::delta_in_snapshot(conn, &read_point.snapshot).await? {
         Delta::Changes { identity, changes, keys, .. }
-            if identity.as_ref() == Some(&seen.identity) && keys <= RELOAD_ABOVE =>
+            if identity.as_ref() == Some(&read_point.identity) && keys <= RELOAD_ABOVE =>
         {
             let world = Arc::clone(&known.world);
             Ok(Some(match keys {

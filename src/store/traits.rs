@@ -23,7 +23,7 @@ pub struct ReplaceTraits {
     /// The provider.
     pub provider: Uuid,
     /// The generation that the client saw, if given.
-    pub seen: Option<Generation>,
+    pub expected_generation: Option<Generation>,
     /// All its traits from now on.
     pub traits: Vec<String>,
 }
@@ -51,7 +51,7 @@ impl Change for ReplaceTraits {
     }
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Generation> {
-        let provider = lock_at(tx.conn, self.provider, self.seen).await?;
+        let provider = lock_at(tx.conn, self.provider, self.expected_generation).await?;
         let wanted = self.resolve(tx).await?;
         let before = tx.before(Kind::ProviderTraits, provider).await?;
         // An insertion may wait for a transaction that deletes the trait. Nothing has been deleted here yet,
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn unknown_traits_are_named_once() {
         let traits = ["CUSTOM_B", "CUSTOM_C", "CUSTOM_A", "CUSTOM_B"].map(str::to_owned).to_vec();
-        let wanted = ReplaceTraits { provider: Uuid::nil(), seen: None, traits };
+        let wanted = ReplaceTraits { provider: Uuid::nil(), expected_generation: None, traits };
         assert_eq!(wanted.unknown(["CUSTOM_C"].into_iter()), ["CUSTOM_A", "CUSTOM_B"]);
     }
 
@@ -198,7 +198,7 @@ mod tests {
     fn looking_for_unknown_traits_takes_no_longer_than_their_names() {
         let names = |count: usize| {
             let traits = (0..count).map(|nth| format!("CUSTOM_{nth}")).collect();
-            ReplaceTraits { provider: Uuid::nil(), seen: None, traits }
+            ReplaceTraits { provider: Uuid::nil(), expected_generation: None, traits }
         };
         grows_evenly("names", 64_000, names, |wanted| {
             let existing = wanted.traits.iter().step_by(2).map(String::as_str);

@@ -53,7 +53,7 @@ pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
     .fetch_one(&mut *tx)
     .await?;
     let Some(identity) = now.identity else {
-        return Err(Error::Again("the epoch went meanwhile".to_owned()));
+        return Err(Error::Again("the epoch was removed meanwhile".to_owned()));
     };
     let catalogue = catalogue(&mut tx).await?;
     let mut providers = Assembly::default();

@@ -1,4 +1,4 @@
-//! What `berth db audit` finds, and the repairs in docs/operating/audit.md.
+//! The faults that `berth db audit` finds, and the repairs in docs/operating/audit.md.
 
 use std::process::Command;
 
@@ -9,8 +9,8 @@ use uuid::Uuid;
 use crate::support::app::Berth;
 use crate::support::cloud::Host;
 
-/// A fault: its section of the page, the statements that make it, and what the placeholders of the
-/// section stand for.
+/// A fault: its section of the page, the statements that cause it, and values for the placeholders of the
+/// section.
 struct Fault {
     section: &'static str,
     make: String,

@@ -129,7 +129,7 @@ async fn changes_of_a_provider_are_told_before_and_after() {
     berth.put(&path(""), json!({"name": "b"})).await.expect(200);
     assert_eq!(audited.changes(), change("resource_provider", state("a"), state("b")));
 
-    // Only what differs.
+    // Of the states, only the differences.
     let body = json!({"resource_provider_generation": 0,
                       "inventories": {"VCPU": inventory(8), "DISK_GB": inventory(100)}});
     berth.put(&path("/inventories"), body).await.expect(200);
@@ -159,7 +159,7 @@ async fn changes_of_a_provider_are_told_before_and_after() {
     let after = json!({"generation": 6, "aggregates": [aggregate]});
     assert_eq!(audited.changes(), change("aggregates", before, after));
 
-    // What was refused has changed nothing.
+    // A refused request has changed nothing.
     berth.put(&path("/traits"), traits(3, json!([]))).await.expect(409);
     assert_eq!(audited.changes(), json!([]));
     berth.delete(&path("")).await.expect(204);

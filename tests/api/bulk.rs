@@ -44,7 +44,7 @@ async fn cloud() -> (Berth, Vec<Host>, Vec<Uuid>) {
     (berth, hosts, consumers)
 }
 
-/// What the published API says of a provider, a request for each part.
+/// Reads a provider by the published API, with a request for each part.
 async fn one_by_one(berth: &Berth, uuid: &str) -> Value {
     let path = format!("/resource_providers/{uuid}");
     let mut provider = berth.get(&path).await.expect(200).json();
@@ -195,7 +195,7 @@ async fn consumers_are_listed_by_what_they_are() {
     }
     let page = berth.get("/-/v1/consumers?limit=1").await.expect(200).json();
     assert_eq!(page, json!({"consumers": [told[0]], "next_marker": uuids[0]}));
-    // Before 1.38, nobody says a type.
+    // Before 1.38, consumers have no type.
     let untyped = Uuid::new_v4();
     let body = json!({"project_id": "p", "user_id": "u", "consumer_generation": null,
                       "allocations": {hosts[2].0.to_string(): {"resources": {"VCPU": 1}}}});

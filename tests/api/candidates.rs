@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{Request, Response};
-use berth::fairness::turns::Asker;
+use berth::fairness::turns::Requester;
 use berth::fairness::watch::Watch;
 use berth::http::Options;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::support::app::Berth;
 use crate::support::cloud::Host;
 use crate::support::postgres::database;
 
-/// A host with so many devices of so much each.
+/// Creates a host with `count` devices of `each` units.
 async fn devices(berth: &Berth, count: usize, each: i64) -> Host {
     devices_of(berth, &vec![each; count]).await
 }
@@ -84,7 +84,7 @@ fn counting() -> Watch {
     Watch::of(move || began + Duration::from_millis(1) * looks.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What has been found is sent, and the answer does not look whole.
+/// The candidates found so far are sent, and the response is visibly incomplete.
 #[tokio::test]
 async fn a_search_that_finds_no_more_is_cut_short() {
     let options = Options { search_timeout: Duration::from_millis(50), ..Options::default() };
@@ -112,7 +112,7 @@ async fn large_answers_are_sent_in_a_bounded_number_at_once() {
     assert!(second.headers().contains_key("retry-after"));
     let small = ask(&berth, &[1; 6], "&limit=1").await;
     assert_eq!(small.status(), 200);
-    let other = berth.app().streams.turn_now(Asker::named("other"));
+    let other = berth.app().streams.turn_now(Requester::named("other"));
     assert!(other.is_some());
     drop((first, other));
     while streams.held() > 0 {
@@ -137,7 +137,7 @@ async fn a_slow_client_does_not_keep_an_old_world() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(berth.app().streams.held(), 0);
-    // What was made in time is there, and does not look whole.
+    // The candidates found in time are sent, and the response is visibly incomplete.
     assert!(to_bytes(answer.into_body(), usize::MAX).await.is_err());
 }
 

@@ -14,7 +14,7 @@ use crate::support::cloud::Host;
 use crate::support::cluster::Cluster;
 use crate::support::postgres;
 
-/// How long anything that is bound to happen may take on a busy machine.
+/// Timeout for anything that must happen, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Nothing is cut off while a test lasts.
@@ -26,7 +26,7 @@ const PIECE: u16 = 1000;
 const SOON: Pruning =
     Pruning { period: Duration::from_millis(300), piece: PIECE, pause: Duration::from_millis(1) };
 
-/// The same, but later than replicas refresh that nobody asks.
+/// Prunes later than idle replicas refresh.
 const IN_TIME: Pruning = Pruning { period: Duration::from_secs(6), ..SOON };
 
 async fn connect(database: &PgConnectOptions) -> PgConnection {
@@ -60,7 +60,7 @@ async fn rows_read(session: &mut PgConnection) -> i64 {
     sqlx::query_scalar(read).fetch_one(session).await.unwrap()
 }
 
-/// What twenty refreshes read of the log, and those that a replica makes unasked.
+/// Returns the number of log rows read by twenty refreshes, and by those that a replica makes on its own.
 async fn read_by_refreshes(berth: &Berth, observer: &mut PgConnection) -> i64 {
     // Sessions tell what they have read about once a second, when they have done something.
     let told = Duration::from_millis(3500);
@@ -90,7 +90,7 @@ async fn until(session: &mut PgConnection, query: &'static str) {
 /// A rename that a replica does not learn of unless it reads everything again.
 const RENAME_UNTOLD: &str = "update providers set name = 'read again'";
 
-/// A refresh costs what is new, however long somebody's transaction has been open, and when it ends.
+/// The cost of a refresh depends on new rows only, even if a transaction is open for long, or ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_of_a_stranger_costs_refreshes_nothing() {
     let berth = Berth::pruning(&postgres::database().await, NEVER).await;
@@ -132,9 +132,8 @@ const WATCH_PIECES: &str = "
     create trigger note_piece after delete on change_log referencing old table as gone
         for each statement execute function note_piece()";
 
-/// The log is cut off although somebody's transaction is open: in pieces, by one replica at a time,
-/// none of which has to read everything again; and nothing is looked at again and again, although
-/// vacuum can remove nothing.
+/// The log is pruned beside an open transaction: in pieces, by one replica at a time, none of which has to read
+/// everything again; and no row is read again and again, although vacuum can remove nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_cut_off_in_pieces_beside_an_open_transaction() {
     const COUNT: i64 = 60_000;
@@ -173,7 +172,7 @@ async fn the_log_is_cut_off_in_pieces_beside_an_open_transaction() {
     let read = rows_read(&mut observer).await - before;
     assert!(read < 4 * COUNT, "{read} rows were looked at to remove {COUNT}");
 
-    // What it writes itself goes once it has ended, with what is written after.
+    // Its own row is removed after its end, with later rows.
     stranger
         .execute("insert into change_log (providers) values ('{1000000}'); commit")
         .await
@@ -182,7 +181,7 @@ async fn the_log_is_cut_off_in_pieces_beside_an_open_transaction() {
     until(&mut observer, "select not exists (select from change_log)").await;
 }
 
-/// A replica that is gone or frozen in the middle of a round keeps nobody from ending it.
+/// A replica that is killed or frozen in the middle of a round does not keep others from ending it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_round_that_was_left_is_ended_by_another() {
     let database = postgres::database().await;
@@ -206,7 +205,7 @@ const CUT_HERE: &str = "
     update change_log_horizon set cut = format('%s:%s:', x, x)::pg_snapshot
     from (select pg_current_xact_id()::text::bigint + 1 as x) as next";
 
-/// Whoever has not seen all that may be gone reads everything again, and nobody else does.
+/// Only a replica that has not seen all rows that may be gone reads everything again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_behind_the_horizon_reads_everything_again() {
     // The transaction that is cut off began before the replica's snapshot, or after it.
@@ -229,7 +228,7 @@ async fn a_replica_behind_the_horizon_reads_everything_again() {
     }
 }
 
-/// A horizon above transactions that are still open is none that a replica is behind of.
+/// A horizon above transactions that are still open makes no replica reload.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_horizon_above_an_open_transaction_costs_nobody_anything() {
     let berth = Berth::pruning(&postgres::database().await, NEVER).await;
@@ -268,7 +267,7 @@ async fn reads_do_not_wait_for_a_synchronous_standby() {
     session.execute("alter system set synchronous_standby_names = 'away'").await.unwrap();
     session.execute("select pg_reload_conf()").await.unwrap();
     let mut hanging = cluster.session().await;
-    // Each session reads the configuration again by itself, sooner or later.
+    // Each session reloads the configuration sooner or later.
     until(&mut hanging, "select current_setting('synchronous_standby_names') = 'away'").await;
     let writing = tokio::spawn(async move {
         hanging.execute("insert into change_log (providers) values ('{1000000}')").await

@@ -1,4 +1,4 @@
-//! `berth candidates`, `berth claim` and `berth release`: by hand, and never over what somebody else has written.
+//! `berth candidates`, `berth claim` and `berth release` by hand; they never overwrite the changes of others.
 
 use std::process::{Command, Stdio};
 

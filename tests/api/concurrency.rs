@@ -1,5 +1,5 @@
-//! Writers that meet: exactly what fits is sold, nobody is refused for having met someone, and
-//! nothing is left behind. Two replicas over one database throughout.
+//! Concurrent writers: exactly the capacity is allocated, no request is refused because of another one, and
+//! nothing is left behind. All tests use two replicas of one database.
 
 use axum::http::Method;
 use futures_util::future::join_all;
@@ -172,8 +172,8 @@ async fn providers_that_move_below_each_other_make_no_loop() {
     berths[0].audit().await;
 }
 
-/// A move of a consumer from one host to the other by `POST /allocations`, as a migration does it:
-/// whoever looks in between sees one of the two states.
+/// A move of a consumer from one host to the other by `POST /allocations`, as in a migration: concurrent reads
+/// return one of the two states.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_is_never_seen_half_done() {
     let berths = replicas().await;
@@ -237,7 +237,7 @@ async fn a_request_of_several_consumers_is_all_or_nothing() {
     berths[0].audit().await;
 }
 
-/// Generations are compare-and-set: of all that saw the same one, one wins.
+/// Generations are compare-and-set: of the updates with the same generation, one wins.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_updates_that_saw_one_generation_one_wins() {
     let berths = replicas().await;

@@ -119,7 +119,7 @@ fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
     assert_eq!(code, Some(2));
 }
 
-/// Of what no single value says, too: options that do not fit together, and files that are not there.
+/// All errors are reported, too, that concern several options: a conflict between options, or a missing file.
 #[test]
 fn what_does_not_fit_together_is_told_at_once_with_where_it_stands() {
     let folder = tempfile::tempdir().unwrap();

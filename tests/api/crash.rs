@@ -137,7 +137,7 @@ async fn sigterm_finishes_what_is_in_flight_and_stops_everything() {
     signal("TERM", &server.pid());
     let mut answered = 0_i64;
     for request in requests {
-        // Whoever was not connected yet is refused; whoever was is served.
+        // Requests without a connection so far are refused; the others are served.
         if let Ok(status) = request.await.unwrap() {
             assert_eq!(status, 204);
             answered += 1;

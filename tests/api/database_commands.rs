@@ -69,7 +69,7 @@ async fn bare_role(options: &PgConnectOptions) -> PgConnectOptions {
     options.clone().username(&role)
 }
 
-/// Nobody but the owner of the tables needs more than what `db grants` prints.
+/// Only the owner of the tables needs more privileges than `db grants` prints.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_role_with_the_printed_grants_serves() {
     let owner = database().await;
@@ -224,12 +224,12 @@ async fn the_references_database_is_known_also_after_an_attempt_to_migrate_it() 
     }
 }
 
-/// A migration that takes long is told by its number, not by its text.
+/// A slow migration is named by its number, not by its text.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slow_migration_is_told_in_short() {
     let options = empty_database().await;
     let mut other = PgConnection::connect_with(&options).await.unwrap();
-    // Whoever creates a table of the same name waits for the end of this transaction.
+    // Another session that creates a table of the same name waits for the end of this transaction.
     sqlx::raw_sql("begin; create table resource_classes (id integer)")
         .execute(&mut other)
         .await
@@ -256,7 +256,7 @@ async fn errors_of_the_database_name_no_line_of_its_source() {
     assert!(!said.contains("at line"), "{said}");
 }
 
-/// What the private PostgreSQL has, and a database that it goes to.
+/// The data of the private PostgreSQL, and a database to move them to.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_private_database_moves_to_one_of_ones_own() {
     let folder = tempfile::tempdir_in("/tmp").unwrap();
@@ -354,7 +354,7 @@ async fn dump_with(file: &str, options: &PgConnectOptions, arguments: &[&str]) {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-/// What is no dump of Berth's data is not restored: the tables that are there stay.
+/// A file that is not a dump of Berth's data is not restored: the existing tables stay.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_dump_of_berth_replaces_its_tables() {
     let folder = tempfile::tempdir().unwrap();
@@ -374,7 +374,7 @@ async fn only_a_dump_of_berth_replaces_its_tables() {
         (dump("theirs", &other, &[]).await, "does not have its tables"),
         (dump("schema", &options, &["--schema-only"]).await, "which migrations"),
         (dump("rows", &options, &["--exclude-table-data=change*"]).await, "without their rows"),
-        (dump("part", &options, &["--exclude-table=events"]).await, "is no whole dump"),
+        (dump("part", &options, &["--exclude-table=events"]).await, "is not a complete dump"),
     ];
     for (file, why) in wrong {
         let said = fails(&["db", "restore", &file, "--replace", "--database-url", &url], 1).await;
@@ -435,7 +435,7 @@ async fn a_dump_is_of_berths_tables_and_goes_into_a_file() {
     ok(&["db", "dump", &file, "--database-url", &url], None).await;
 }
 
-/// A database that takes no writes is told by each command that looks at its condition.
+/// Each command that checks the condition of a database reports that it is read-only.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_takes_no_writes_is_told() {
     let options = database().await;
@@ -477,7 +477,7 @@ async fn a_silent_server_is_not_waited_for() {
     let all = commands.iter().map(|(command, code)| {
         let (shell, url) = (command.contains(&"shell"), url.as_str());
         async move {
-            // What follows the dashes is psql's.
+            // The arguments after the dashes are psql's.
             let at = command.iter().position(|word| *word == "--").unwrap_or(command.len());
             let (ours, theirs) = command.split_at(at);
             let said = fails(&[ours, &["--database-url", url], theirs].concat(), *code).await;
@@ -489,7 +489,7 @@ async fn a_silent_server_is_not_waited_for() {
     assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
 }
 
-/// What is no database of Berth, or closed to the role, is told as by the other commands.
+/// A database that is not Berth's, or closed to the role, is reported as by the other commands.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_is_of_berths_tables() {
     let empty = empty_database().await;

@@ -15,7 +15,7 @@ async fn execute(options: &PgConnectOptions, statements: &str) {
     sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut conn).await.unwrap();
 }
 
-/// All that is in a database, and the migrations that are noted in it.
+/// Returns all objects of a database, and the recorded migrations.
 async fn contents(options: &PgConnectOptions) -> Vec<String> {
     let mut conn = PgConnection::connect_with(options).await.unwrap();
     let all = "select relname::text from pg_class where relnamespace = 'public'::regnamespace";
@@ -106,7 +106,7 @@ async fn a_schema_that_lacks_something_is_named_with_what_it_lacks() {
     }
 }
 
-/// What was dropped is not listed piece by piece.
+/// The objects of a dropped schema are not listed one by one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_empty_schema_that_counts_as_current_is_told_in_one_line() {
     let options = database().await;
@@ -187,7 +187,7 @@ async fn a_migration_of_other_text_is_told() {
     is_refused(&options, Status::Altered(vec![3]), &["[3]", "never released"]).await;
 }
 
-/// What is expected is committed, so that it can be compared without applying migrations.
+/// The expected objects are committed, so that they can be compared without applying migrations.
 #[tokio::test]
 async fn what_is_expected_is_what_the_migrations_make() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/schema");

@@ -66,7 +66,7 @@ async fn a_database_that_is_well_has_no_faults() {
     assert_eq!(code, Some(0));
 }
 
-/// Tests run without fsync, which nobody else should.
+/// Tests run without fsync; no other server should.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_may_lose_data_is_a_fault() {
     let cluster = Cluster::new(&["fsync=off"]).await;

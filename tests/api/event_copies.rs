@@ -1,4 +1,4 @@
-//! A copy of the cloud that is kept by events, while replicas write at random and one is killed.
+//! A copy of the cloud that follows events, while replicas write at random and one is killed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -256,7 +256,7 @@ async fn killed(database: &PgConnectOptions) -> usize {
     count
 }
 
-/// A copy that is kept by events is the cloud: after a storm of writes by four replicas, one of which is killed,
+/// A copy that follows events equals the cloud, after a storm of writes by four replicas, one of which is killed,
 /// and at any moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_is_kept_by_events_is_the_cloud() {

@@ -20,7 +20,7 @@ use crate::support::cloud::claim_body;
 use crate::support::postgres;
 use crate::support::process::{Server, free_port, signal};
 
-/// How long anything may take that is bound to happen.
+/// Timeout for anything that must happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn keeping(database: &PgConnectOptions) -> StoreOptions {
@@ -234,7 +234,7 @@ async fn a_gap_is_said() {
     // Numbers that there never were, and the number of a database that was restored since.
     gap(0).await;
     gap(number(&berth).await + 1000).await;
-    // What a replica without the log changes is missing in it, and those who listen are told.
+    // Changes of a replica without the log are missing in it, and followers get an error.
     let mut following = Following::new(&berth, &format!("?since={before}")).await;
     assert_eq!(following.change().await["provider"]["name"], "one");
     let since = number(&berth).await;
@@ -249,7 +249,7 @@ async fn a_gap_is_said() {
     let mut following = Following::new(&berth, &format!("?since={since}")).await;
     berth.host("three", &[]).await;
     assert_eq!(following.change().await["provider"]["name"], "three");
-    // What is older than the log is kept goes, and what is not stays.
+    // Events older than the retention time are removed, and others stay.
     let since = number(&berth).await;
     berth.host("four", &[]).await;
     number(&berth).await;
@@ -302,7 +302,7 @@ async fn a_database_of_elsewhere_begins_a_log_of_its_own() {
     let since = number(&berth).await;
     berth.host("one", &[]).await;
     assert!(number(&berth).await > since);
-    // A dump writes the row anew.
+    // A dump writes the row again.
     let mut session = berth.session().await;
     sqlx::raw_sql("update event_log set begun = begun").execute(&mut session).await.unwrap();
     berth.host("two", &[]).await;
@@ -462,7 +462,7 @@ async fn the_command_goes_on_from_the_last_event_when_its_server_comes_back() {
     assert!(line(&mut told).await.contains("provider three"));
 }
 
-/// What a server without events answers is explained.
+/// The response of a server without events is explained.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_says_that_a_server_keeps_no_events() {
     let directory = tempfile::tempdir().unwrap();

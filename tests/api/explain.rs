@@ -185,7 +185,7 @@ async fn errors_have_the_codes_of_the_placement_api() {
     assert_eq!(denied.code(), "placement.undefined_code");
 }
 
-/// Of two values that exclude each other, nobody would see which one counts.
+/// Conflicting values are refused, because it would be unclear which one counts.
 #[tokio::test]
 async fn nothing_that_is_asked_for_is_ignored() {
     const ONE: &str = "resources=VCPU:1";

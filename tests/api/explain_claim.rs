@@ -134,7 +134,7 @@ async fn every_kind_of_fault_is_named_at_once() {
     );
 }
 
-/// What is said to come of a claim is what comes of it; and saying it changes nothing.
+/// The predicted outcome of a claim is the real one; and the prediction changes nothing.
 #[tokio::test]
 async fn what_is_said_of_a_claim_is_what_becomes_of_it() {
     let berth = Berth::new().await;

@@ -1,5 +1,5 @@
-//! The primary is frozen, killed, replaced or silent: nobody is told what is not so any more, and
-//! nobody waits for long.
+//! The primary is frozen, killed, replaced or silent: no response is outdated, and no request waits for
+//! long.
 
 use std::time::{Duration, Instant};
 
@@ -33,7 +33,7 @@ async fn leased(ports: &[u16], lease: Option<Duration>) -> Berth {
     Berth::opened(opening, Options::default()).await
 }
 
-/// What two replicas say of a host and of who holds something of it.
+/// Returns the responses of two replicas about a host and one of its consumers.
 async fn shown(berth: &Berth, host: Host, consumer: Uuid) -> Vec<(u16, String)> {
     let mut shown = Vec::new();
     for path in [

@@ -140,7 +140,7 @@ async fn what_a_drained_host_holds_does_not_fit_on_hosts_that_are_left_out() {
     };
     assert_eq!(drained("").await, (json!(1), json!([])));
     assert_eq!(drained("&without=CUSTOM_RACK_2").await, (json!(1), json!([])));
-    // That leaves no more than 3 VCPU in one piece.
+    // This leaves at most 3 VCPU in one piece.
     let none = (json!(0), json!([consumer.to_string()]));
     assert_eq!(drained("&without=CUSTOM_RACK_1").await, none);
 }

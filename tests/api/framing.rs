@@ -1,5 +1,5 @@
-//! Requests framed so that two parsers may disagree on where they end: each is refused and the
-//! connection closed, so that nothing that stands in its body is ever taken for another request.
+//! Requests whose framing two parsers may read differently: each is refused and the connection closed, so that
+//! no part of its body is ever taken for another request.
 
 use berth::http::Api;
 use berth::http::edge::listener::{Endpoint, Listener};
@@ -10,10 +10,10 @@ use tokio::net::TcpStream;
 use crate::support::app::Berth;
 use crate::support::served::{Served, converse, get, last_words, rest, wide};
 
-/// What must never be answered: it stands where only a parser that was led astray finds it.
+/// A request that must never get a response: only a misled parser finds it.
 const HIDDEN: &str = "GET /hidden HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\r\n";
 
-/// What is wrong with it, and the request.
+/// Returns requests, each with its fault.
 fn shapes() -> Vec<(&'static str, Vec<u8>)> {
     let post = |headers: &str, body: &str| {
         let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
@@ -24,7 +24,7 @@ fn shapes() -> Vec<(&'static str, Vec<u8>)> {
     let chunked = "transfer-encoding: chunked\r\n";
     let chunk = |size: &str| post(chunked, &format!("{size}\r\n{{}}\r\n0\r\n\r\n{HIDDEN}"));
     let extensions = format!("1;{}\r\n \r\n", "x".repeat(20)).repeat(20_000);
-    // What would be carried out if it were taken for chunks.
+    // This would be carried out if it were parsed as chunks.
     let whole = format!("12\r\n{{\"name\": \"forged\"}}\r\n0\r\n\r\n{HIDDEN}");
     let length = whole.len();
     let both = format!("content-length: {length}\r\n{chunked}");

@@ -104,7 +104,7 @@ async fn a_transaction_that_is_rolled_back_leaves_nothing() {
     assert_eq!(shown["name"], "host");
 }
 
-/// Other replicas may have cut the log off: whoever is behind the cut reads everything again.
+/// Other replicas may have pruned the log: a replica behind the cut reads everything again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_was_cut_off_is_noticed() {
     let berth = Berth::new().await;

@@ -1,5 +1,5 @@
-//! What every request meets before its resource does: identity, version, path, bounds; and what
-//! every answer carries.
+//! Checks of every request before its resource: identity, version, path, limits; and the headers of every
+//! response.
 
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Method, Request};
@@ -132,7 +132,7 @@ async fn paths_are_decoded_once() {
     berth.at("1.7").ask(Method::PUT, "/resource_classes/CUSTOM%5FX", None).await.expect(201);
     berth.get("/%72esource_classes/CUSTOM_X").await.expect(200);
     berth.get("/resource_classes/CUSTOM%255FX").await.expect(404);
-    // An escaped slash is a character of a name, and no name of ours has one.
+    // An escaped slash is part of a name, and no name of Berth's has one.
     berth.get("/resource_classes%2FCUSTOM_X").await.expect(404);
     for path in ["//resource_classes", "/resource_classes/", "/resource_providers//inventories"] {
         berth.get(path).await.expect(404);

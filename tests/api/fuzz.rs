@@ -1,4 +1,4 @@
-//! Anything at all, through the whole API: an answer, never a fault of ours.
+//! Arbitrary requests through the whole API: each gets a response, and never a 500.
 //!
 //! `PROPTEST_CASES=100000 cargo test --test api fuzz` runs longer.
 
@@ -17,7 +17,7 @@ const CASES: u32 = 600;
 const METHODS: [&str; 7] = ["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"];
 const PROVIDER: &str = "5a1f0000-0000-4000-8000-000000000001";
 
-/// What is sent: method, path and query, microversion, content type, body.
+/// A request: method, path and query, microversion, content type, body.
 type Sent = (String, String, String, Option<String>, Vec<u8>);
 
 /// Pieces that mean something to the API, to be put together wrongly.

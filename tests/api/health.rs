@@ -7,7 +7,7 @@ use crate::support::app::Berth;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, get, wide};
 
-/// Lets nobody connect to the database of a Berth, or everybody again.
+/// Closes the database of a server to all connections, or opens it again.
 async fn allow_connections(berth: &Berth, allowed: bool) {
     let name = berth.database.get_database().unwrap().to_owned();
     let options = berth.database.clone().database("postgres");

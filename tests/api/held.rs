@@ -1,5 +1,5 @@
-//! A row that somebody else holds: only what needs it waits, for a bounded time, and is told to come
-//! back after it. In each test the row is held until the others have been answered.
+//! A row that another transaction holds: only requests that need it wait, for a bounded time, and then fail with
+//! 503. In each test the row is held until the others have got their responses.
 
 use std::time::Duration;
 
@@ -89,7 +89,7 @@ async fn only_claims_that_need_a_held_provider_wait() {
     for answer in join_all(others.collect::<Vec<_>>()).await {
         answer.unwrap().expect(204);
     }
-    // One after the other as well, when it is known what is held.
+    // One after the other as well, when the locked rows are known.
     for nth in 0..20 {
         claim(&berth, moving, (nth > 0).then_some(nth), vec![(hosts[2], "VCPU", 1 + nth)])
             .await
@@ -132,7 +132,7 @@ async fn only_claims_that_need_a_held_consumer_wait() {
     berth.audit().await;
 }
 
-/// A consumer that is being inserted is a row that nobody can see, so there is none to blame.
+/// A consumer that is being inserted is an invisible row, so no locked row can be found.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_consumer_that_is_being_inserted_keeps_nobody_else() {
     let berth = Berth::new().await;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
-use berth::store::history::reading::{Entry, Found, Question, read};
+use berth::store::history::reading::{HistoryEntry, HistoryQuery, HistoryResult, read};
 use berth::store::{History, Pruning, StoreOptions};
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
@@ -19,7 +19,7 @@ use crate::support::cloud::claim_body;
 use crate::support::postgres;
 use crate::support::process::{Server, signal};
 
-/// How long anything that is bound to happen may take on a busy machine.
+/// Timeout for anything that must happen, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 const KEPT: History = History { days: 30, summary: berth::audit::summary };
@@ -39,18 +39,18 @@ async fn berth() -> Berth {
     berth_with(keeping(&postgres::database().await)).await
 }
 
-async fn ask(database: &PgConnectOptions, question: Question) -> Found {
+async fn ask(database: &PgConnectOptions, question: HistoryQuery) -> HistoryResult {
     let mut conn = PgConnection::connect_with(database).await.unwrap();
     read(&mut conn, &question).await.unwrap()
 }
 
-async fn found(berth: &Berth, object: impl ToString) -> Found {
-    let question = Question { object: object.to_string(), since: None, limit: 1000 };
+async fn found(berth: &Berth, object: impl ToString) -> HistoryResult {
+    let question = HistoryQuery { object: object.to_string(), since: None, limit: 1000 };
     ask(&berth.database, question).await
 }
 
 /// The entries about an object, the oldest first.
-async fn entries(berth: &Berth, object: impl ToString) -> Vec<Entry> {
+async fn entries(berth: &Berth, object: impl ToString) -> Vec<HistoryEntry> {
     found(berth, object).await.entries.into_iter().rev().collect()
 }
 
@@ -59,7 +59,7 @@ fn state(text: Option<&String>) -> Value {
 }
 
 /// Kind, generation, before and after.
-fn told(entry: &Entry) -> (&str, Option<i64>, Value, Value) {
+fn told(entry: &HistoryEntry) -> (&str, Option<i64>, Value, Value) {
     let (before, after) = (state(entry.before.as_ref()), state(entry.after.as_ref()));
     (&entry.kind, entry.generation, before, after)
 }
@@ -94,7 +94,7 @@ async fn changes_of_a_provider_are_there_with_who_has_made_them() {
     let aggregate = Uuid::new_v4();
     let body = json!({"resource_provider_generation": 2, "aggregates": [aggregate]});
     berth.put(&path("/aggregates"), body).await.expect(200);
-    // What was refused has changed nothing.
+    // A refused request has changed nothing.
     berth.put(&path("/inventories"), inventory(9)).await.expect(409);
     berth.put(&path(""), json!({"name": "b"})).await.expect(200);
     berth.delete(&path("")).await.expect(204);
@@ -357,7 +357,7 @@ const DIFFERENT: &str = "
     where h.holds is distinct from t.after -> 'allocations'
        or h.generation is distinct from (t.after ->> 'generation')::bigint";
 
-/// Whoever is killed, Berth or PostgreSQL: each change that is stored is in the history, and no other.
+/// After kills of Berth and PostgreSQL, exactly the stored changes are in the history.
 #[tokio::test(flavor = "multi_thread")]
 async fn history_and_data_agree_after_kills() {
     let directory = tempfile::tempdir().unwrap();

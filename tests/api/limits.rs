@@ -168,7 +168,7 @@ async fn an_idle_connection_has_a_time_of_its_own() {
     served.stop().await;
 }
 
-/// What has come of a head is no request that could be finished.
+/// An incomplete head is not a request that could be finished.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_head_does_not_hold_the_end_of_the_server() {
     let berth = Berth::new().await;

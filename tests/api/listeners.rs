@@ -43,7 +43,7 @@ async fn all_listeners_are_served_and_closed() {
         converse(stream, get("/resource_providers").as_bytes()).await.starts_with("HTTP/1.1 200 ")
     );
 
-    // Nobody waits for connections that are idle.
+    // The stop does not wait for idle connections.
     let mut idle = UnixStream::connect(&path).await.unwrap();
     served.stop().await;
     assert_eq!(rest(&mut idle).await, "");
@@ -58,14 +58,14 @@ async fn the_file_of_a_socket_is_replaced_only_if_nobody_answers() {
     let berth = Berth::new().await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("berth.sock");
-    // What a server that was killed leaves behind.
+    // A killed server leaves this behind.
     drop(UnixListener::bind(&path).unwrap());
     assert!(path.exists());
     let served = Served::at(&berth, &[unix(&path)], wide()).await;
     Listener::bind(&unix(&path)).await.unwrap_err();
     ask(&unix(&path)).await.unwrap();
     served.stop().await;
-    // A file that is no socket is somebody's.
+    // A file that is not a socket is not replaced.
     std::fs::write(&path, "precious").unwrap();
     Listener::bind(&unix(&path)).await.unwrap_err();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");

@@ -95,7 +95,7 @@ async fn a_log_that_nobody_reads_does_not_stop_the_server() {
     let dropped = server.dropped().await;
     assert!(dropped > 0);
 
-    let notice = format!("{dropped} log lines were dropped here, because nobody read the log");
+    let notice = format!("{dropped} log lines were dropped here, because the log was not read");
     let (sender, found) = std::sync::mpsc::channel();
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
@@ -141,7 +141,7 @@ async fn lines_for_the_journal_have_a_priority_and_no_time() {
     }
 }
 
-/// What uses the private PostgreSQL ends before it does.
+/// Clients of the private PostgreSQL are stopped before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_normal_stop_warns_of_nothing() {
     let directory = tempfile::tempdir().unwrap();

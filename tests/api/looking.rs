@@ -163,7 +163,7 @@ async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_provider
     );
 }
 
-/// All of a cloud is read at once from Berth, and in many requests from whoever does not let the caller do that.
+/// All of a cloud is read at once from Berth, and in many requests from services that do not allow it to the caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_caller_may_not_read_at_once_is_read_by_the_published_api() {
     let directory = tempfile::tempdir().unwrap();
@@ -188,7 +188,7 @@ async fn what_a_caller_may_not_read_at_once_is_read_by_the_published_api() {
         assert!(told.0, "{command} {arguments:?}: {}", told.1);
         assert_eq!(told, run(&allowing, command, arguments).await, "{command} {arguments:?}");
     }
-    // What counts is what is read of one, and what is shown of the other.
+    // The limit counts the items read by one, and the items shown by the other.
     let few = ["--limit", "2", "--top", "1"];
     let (succeeds, told) = run(&denying, "ls", &few).await;
     assert!(!succeeds && told.contains("there are 5 providers"), "{told}");
@@ -235,7 +235,7 @@ async fn the_environment_of_clients_without_keystone_names_the_service() {
     assert!(!succeeds && told.contains("which placement service?"), "{told}");
 }
 
-/// The first screen of the README can be typed as it stands there.
+/// The first example of the README works as printed.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_is_the_cloud_of_the_readme() {
     let directory = tempfile::tempdir().unwrap();

@@ -30,7 +30,7 @@ async fn cloud() -> (Berth, Host) {
     (berth, root)
 }
 
-/// What of an answer depends on the version: status, content, members, headers.
+/// The parts of a response that depend on the version: status, content, members, headers.
 fn outline(answer: &Answer) -> String {
     let mut text = answer.status.to_string();
     for name in ["location", "last-modified", "cache-control"] {

@@ -1,4 +1,4 @@
-//! `/-/v1/moves`: how to make room for a request, to who may know it. Nothing is done by itself.
+//! `/-/v1/moves`: proposals for making room for a request, for authorized callers. Nothing is moved.
 
 use std::process::Command;
 use std::sync::{Arc, Mutex};

@@ -13,7 +13,7 @@ use crate::support::postgres::{database, empty_database};
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::PATIENCE;
 
-/// How a database is reached at a port of this machine.
+/// Returns the URL of a database at a port of this machine.
 fn url(options: &PgConnectOptions, port: u16) -> String {
     let mut url = options.to_url_lossy();
     url.set_host(Some("127.0.0.1")).unwrap();
@@ -220,7 +220,7 @@ async fn waiting_has_the_bound_that_is_asked_for() {
     }
 }
 
-/// What waiting does not help ends it, also when it has waited.
+/// An error that waiting cannot cure ends the wait, even later.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_comes_and_is_not_migrated_ends_the_waiting() {
     let database = empty_database().await;
@@ -234,7 +234,7 @@ async fn a_database_that_comes_and_is_not_migrated_ends_the_waiting() {
     assert!(log.contains("berth db migrate"), "{log}");
 }
 
-/// Containers start all at once, and nobody has migrated before.
+/// Containers start all at once, on a database without migrations.
 #[tokio::test(flavor = "multi_thread")]
 async fn replicas_migrate_at_the_start_if_they_are_told_to() {
     let database = empty_database().await;

@@ -1,6 +1,6 @@
-//! Panics, wherever they happen, and answers that break off: each is logged with its request, and counted once.
+//! Panics in every place, and interrupted responses: each is logged with its request, and counted once.
 //!
-//! The hook for panics belongs to the process, so the server runs in a process of its own: this test once more.
+//! The hook for panics belongs to the process, so the server runs in its own process, which is this test again.
 
 #![expect(
     clippy::print_stdout,

@@ -33,7 +33,7 @@ async fn a_change_is_taken_and_faults_leave_the_rules_as_they_are() {
     let options = ["--policy-file", file.to_str().unwrap()];
     let server = Server::start_with(directory.path(), &options).await;
     assert_eq!(server.ask("GET", "/traits", None).await.unwrap().0, 200);
-    is_logged(&server, "policy.yaml:2: no operation is under the rule").await;
+    is_logged(&server, "policy.yaml:2: no operation uses the rule").await;
 
     write("placement:traits:list: '!'\n");
     becomes(&server, 403).await;

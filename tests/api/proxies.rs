@@ -1,4 +1,4 @@
-//! What proxies say of their clients, and from whom it is believed.
+//! Headers of proxies about their clients, and the proxies from which they are accepted.
 
 use berth::http::Api;
 use berth::http::edge::listener::{Endpoint, Listener};

@@ -22,7 +22,7 @@ fn id(answer: &Answer) -> String {
     answer.headers["x-openstack-request-id"].to_str().unwrap().to_owned()
 }
 
-/// What is kept of a request, when its conditions have been counted.
+/// Returns the kept facts about a request, when its conditions have been counted.
 async fn kept(berth: &Berth, id: &str) -> Value {
     loop {
         let found = berth.get(&format!("/-/v1/refused/{id}")).await.expect(200).json();
@@ -82,7 +82,7 @@ async fn a_query_that_found_nothing_is_found_by_both_of_its_ids_with_the_counts_
     let now = berth.get("/-/v1/explain?resources=VCPU:9").await.expect(200).json();
     assert_eq!((&now["fitting"], &then["fitting"]), (&json!(1), &json!(0)));
     assert_eq!(kept(&berth, GLOBAL).await, found);
-    // What finds something is not kept.
+    // A query with results is not kept.
     let some = berth.get(NOTHING).await.expect(200);
     berth.get(&format!("/-/v1/refused/{}", id(&some))).await.expect(404);
 }
@@ -139,14 +139,14 @@ async fn a_refused_claim_is_kept_with_all_its_faults_and_its_body() {
         found["faults"]["faults"],
         json!([{"kind": "provider_generation", "provider": host, "given": 0, "actual": 2}])
     );
-    // What is malformed was never judged, and is not kept.
+    // A malformed request was never judged, and is not kept.
     let malformed = berth.put(&format!("/allocations/{two}"), json!({})).await.expect(400);
     berth.get(&format!("/-/v1/refused/{}", id(&malformed))).await.expect(404);
     assert_eq!(listed(&berth, "?kind=claim").await.len(), 2);
 }
 
-/// A write that is refused for what is stored: method, path, body; the kind and the status with which it is kept,
-/// and its faults, unless the sentence of the answer says all that is known.
+/// A write that is refused because of stored data: method, path, body; the kind and the status with which it is
+/// kept, and its faults, unless the sentence of the response has them all.
 type RefusedWrite = (&'static str, String, Value, &'static str, u16, Value);
 
 /// Writes under an old generation, of what is in use, and of what does not exist.

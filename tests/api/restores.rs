@@ -12,7 +12,7 @@ use crate::support::app::Berth;
 use crate::support::cloud::Host;
 use crate::support::cluster::{Cluster, programs};
 
-/// How long a server that was started may take to answer on a busy machine.
+/// Timeout for the first response of a started server, on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Waits until reads succeed.
@@ -29,14 +29,14 @@ async fn until_back(berth: &Berth) {
     }
 }
 
-/// What is there when the backup is taken.
+/// Creates the data of the backup.
 async fn before(berth: &Berth) -> Host {
     let host = berth.host("kept", &[("VCPU", 8)]).await;
     berth.put("/traits/CUSTOM_KEPT", json!({})).await.expect(201);
     host
 }
 
-/// What comes after it: a provider, a claim by owners that are new, a trait.
+/// Creates later data: a provider, a claim by new owners, a trait.
 async fn after(berth: &Berth, host: Host) -> Host {
     let gone = berth.host("gone", &[("VCPU", 8)]).await;
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 3)]).await.expect(204);
@@ -101,7 +101,7 @@ fn program(name: &str) -> Option<PathBuf> {
     Some(programs().join(name)).filter(|path| path.exists())
 }
 
-/// Runs a program, again if PostgreSQL has broken a deadlock with those who read by ending this one.
+/// Runs a program, again if PostgreSQL has ended it to break a deadlock with readers.
 fn run(program: &PathBuf, cluster: &Cluster, arguments: &[&str]) -> Vec<u8> {
     loop {
         let output = Command::new(program)

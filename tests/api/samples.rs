@@ -43,7 +43,7 @@ struct Step {
     volatile: BTreeSet<String>,
 }
 
-/// What a step says about the body that comes back.
+/// The expectation of a step about the body of the response.
 #[derive(Default)]
 enum Expected {
     #[default]

@@ -122,8 +122,8 @@ const OF_VERSION_1: &str = "
     insert into change_log (providers) values (array[0, 1, 2, 5]);
 ";
 
-/// Rows that the third version adds: a group that has the host to itself, and a plan whose only
-/// server holds what the second consumer has.
+/// Rows of the third version: a group with an exclusive host, and a plan whose only server has the allocations of
+/// the second consumer.
 const OF_VERSION_3: &str = "
     insert into planner_groups (id, name, kind, level) values
         ('00000000-0000-0000-0000-0000000000b1', 'alone', 'exclusivity', 'host');
@@ -220,7 +220,7 @@ async fn survivors_are_served(berth: &Berth, version: i64) {
     assert_eq!(held["allocations"], by_consumer);
 }
 
-/// What is made next gets keys that nothing has, and can be claimed beside what was there.
+/// New rows get new keys, and can be claimed beside the existing ones.
 async fn newcomers_are_served(berth: &Berth) {
     let child = berth.child("new", Some(Host(key("a5").parse().unwrap())), &[("VCPU", 2)]).await;
     let wants = [(child, "VCPU", 1)];
@@ -261,7 +261,7 @@ async fn keys_may_need_more_than_32_bits() {
     let consumer = Uuid::new_v4();
     berth.claim(consumer, None, &[(root, "VCPU", 1), (child, "VCPU", 2)]).await.expect(204);
     assert_eq!(berth.usages(child).await, json!({"VCPU": 2}));
-    // Another replica reads all of it anew.
+    // Another replica reads everything from scratch.
     let other = berth.replica().await;
     assert_eq!(other.held(consumer).await[child.0.to_string()]["resources"], json!({"VCPU": 2}));
     let tree = other.get(&format!("/resource_providers?in_tree={}", child.0)).await.expect(200);
@@ -318,7 +318,7 @@ async fn what_is_refused_uses_up_no_key() {
     assert_eq!(after, before);
 }
 
-/// A row that contradicts another is answered 500 and named in the log, and hurts nobody else.
+/// A request for a row that contradicts another gets 500 and a log line, and others are not affected.
 #[tokio::test]
 async fn an_allocation_without_an_inventory_is_told_loudly() {
     let berth = Berth::new().await;

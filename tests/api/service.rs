@@ -1,4 +1,4 @@
-//! What surrounds the API: request ids, a path in front, and a database that is away.
+//! The surroundings of the API: request ids, a path prefix, and an unavailable database.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -40,8 +40,8 @@ async fn every_answer_has_a_request_id_of_its_own() {
     }
 }
 
-/// What is known of a request under way is moved into its place, layer by layer, so it is small; what
-/// an API and its handlers keep is elsewhere.
+/// The future of a request is moved from layer to layer, so it is small; the state of an API and its handlers is
+/// elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_under_way_takes_little_room() {
     let app = Arc::new(Berth::new().await.app());
@@ -196,7 +196,7 @@ fn the_operator_names_the_programs_of_the_private_postgresql() {
     server.wait().unwrap();
 }
 
-/// Where the server programs are that the other tests run.
+/// Returns the folder of the server programs that the other tests run.
 fn installed_programs() -> PathBuf {
     if let Some(named) = std::env::var_os("BERTH_POSTGRES_BIN") {
         return named.into();

@@ -1,5 +1,5 @@
-//! What clients spelled: aggregates come back as they were sent, and the beginnings of names of traits
-//! are looked for as `SQLite` looks for them.
+//! Spellings of clients: aggregates are returned as they were sent, and prefixes of names of traits match as in
+//! `SQLite`.
 
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};

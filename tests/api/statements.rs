@@ -1,6 +1,5 @@
-//! What is asked of the database, counted: reads share one refresh and ask for nothing else, a batch of
-//! claims takes as many statements as a single one, and one commit, and a plan of many servers as many as
-//! a small one.
+//! Counts of database statements: reads share one refresh and need no other statement, a batch of claims takes
+//! as many statements as a single one, and one commit, and a plan of many servers as many as a small one.
 //!
 //! Each test runs on one thread with everything Berth does, and counts the statements that the
 //! database driver reports on it; the `begin` of a transaction is not among them.
@@ -23,10 +22,10 @@ use uuid::Uuid;
 use crate::support::app::Berth;
 use crate::support::postgres;
 
-/// What only the statement of a refresh says.
+/// Occurs only in the statement of a refresh.
 const REFRESH: &str = "with dirty as materialized";
-/// What only cutting the log off says, measuring it, settling the epoch, forgetting plans, asking a server who it
-/// is, and looking at its schema: a replica does so once in a while.
+/// Occur only in statements that a replica runs periodically: pruning and measuring the log, settling the epoch,
+/// discarding plans, identifying a server, and checking its schema.
 const HOUSEKEEPING: [&str; 10] = [
     "change_log_pruning",
     "pg_total_relation_size",
@@ -39,9 +38,9 @@ const HOUSEKEEPING: [&str; 10] = [
     "What a schema consists of",
     "oldest_program",
 ];
-/// What only the note for other replicas says.
+/// Occurs only in the statement for other replicas.
 const NOTE: &str = "insert into change_log";
-/// What only an addition to the history of changes says.
+/// Occurs only in additions to the history of changes.
 const HISTORY: &str = "insert into history ";
 const COMMIT: &str = "COMMIT";
 
@@ -78,13 +77,13 @@ async fn observed_with_history() -> Berth {
 
 fn listen() {
     static LISTENING: Once = Once::new();
-    // One listener for all threads: with one of a thread's own, a thread that has none may be asked
-    // whether anybody listens, and its answer is kept for all.
+    // One listener for all threads: with one for each thread, the interest of a callsite could be determined on a
+    // thread without one, and is cached for all.
     LISTENING.call_once(|| {
         let statements = Targets::new().with_target("sqlx::query", LevelFilter::DEBUG);
         let listening = tracing_subscriber::registry().with(Listener.with_filter(statements));
         tracing::subscriber::set_global_default(listening).unwrap();
-        // Somebody may have been asked in between.
+        // Another thread may have cached the interest in between.
         tracing::callsite::rebuild_interest_cache();
     });
 }
@@ -125,13 +124,13 @@ fn apart(mut statements: Vec<String>) -> (usize, Vec<String>) {
     (refreshes, statements)
 }
 
-/// How many refreshes a replica that made one after `since` may have made unasked: it does so when
-/// nobody has asked for a second.
+/// Returns the maximum number of refreshes that a replica has made on its own if it made one after `since`: it
+/// does so when no request has caused one for a second.
 fn unasked(since: Instant) -> usize {
     usize::try_from(since.elapsed().as_secs()).unwrap()
 }
 
-/// What one request asks of the database: whether it had a refresh, and the rest.
+/// Returns the statements of one request: whether it had a refresh, and the others.
 async fn asked(berth: &Berth, path: &str) -> (bool, Vec<String>) {
     let since = Instant::now();
     // This makes a refresh for sure.
@@ -150,8 +149,8 @@ async fn session(berth: &Berth) -> PgConnection {
     PgConnection::connect_with(&options).await.unwrap()
 }
 
-/// Makes whoever notes a change for other replicas wait while there is a row in `gate`: to wait for a
-/// lock, a session has its own bound.
+/// Makes statements for other replicas wait while there is a row in `gate`. A lock would not do, because sessions
+/// have a lock timeout.
 async fn build_gate(session: &mut PgConnection) {
     let gate = "create table gate (closed boolean);
         create function pass() returns trigger language plpgsql as $$

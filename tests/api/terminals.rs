@@ -1,4 +1,4 @@
-//! Nothing that a service tells does anything to the terminal of whoever asks, or looks like a line of a command.
+//! No text from a service controls the caller's terminal, or looks like a line of a command.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ const HOST: &str = "00000000-0000-0000-0000-000000000001";
 const CONSUMER: &str = "00000000-0000-0000-0000-000000000008";
 const OTHER: &str = "00000000-0000-0000-0000-000000000009";
 const REQUEST: &str = "req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901";
-/// What a name has of what acts on a terminal: a colour in two spellings, ends of lines, and one that writes to the left.
+/// A name with characters that control a terminal: a colour in two spellings, ends of lines, right-to-left writing.
 const NAME: &str = "\u{1b}[31mred\nforged\u{202e}\u{9b}1m\u{7f}\u{2028}";
 const WRITTEN: &str = r"\u{1b}[31mred\nforged\u{202e}\u{9b}1m\u{7f}\u{2028}";
 /// The same in JSON.
@@ -121,7 +121,7 @@ async fn names_do_nothing_to_a_terminal() {
     }
 }
 
-/// What must not get to a terminal: neither controls nor any other mark that a name of these tests has.
+/// Returns whether a character must not reach a terminal: controls, and the other marks in names of these tests.
 fn acts(character: char) -> bool {
     matches!(character, '\u{202e}' | '\u{2028}') || character.is_control() && character != '\n'
 }

@@ -1,4 +1,4 @@
-//! TLS: which certificate is served, to whom, and how it is exchanged while serving.
+//! TLS: the choice of the certificate, client certificates, and their exchange while serving.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -226,7 +226,7 @@ async fn a_new_certificate_is_served_and_a_broken_one_is_not() {
         assert!(began.elapsed() < PATIENCE);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // Who was there before is served as ever.
+    // An existing connection is served as before.
     held.write_all(get("/").as_bytes()).await.unwrap();
     let mut answer = [0; 13];
     held.read_exact(&mut answer).await.unwrap();

@@ -24,7 +24,7 @@ use crate::held::hold;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::PATIENCE;
 
-/// What a client says of its trace.
+/// The trace headers of a client.
 struct Client {
     trace: String,
     span: String,
@@ -307,7 +307,7 @@ async fn a_trace_is_recorded_if_the_client_records_it() {
 #[derive(Clone, Default)]
 struct Keystone {
     asked: Arc<Mutex<Vec<HeaderMap>>>,
-    /// How long it takes to find out whose a token is.
+    /// Time that validating a token takes.
     slowness: Duration,
 }
 
@@ -362,7 +362,7 @@ impl Keystone {
     }
 }
 
-/// Without traces, Keystone is told what the client said; with them, which span of Berth asks.
+/// Without traces, Keystone receives the client's context; with them, the span of Berth that queries it.
 #[tokio::test(flavor = "multi_thread")]
 async fn keystone_is_told_the_trace() {
     let (keystone, auth_url) = Keystone::start(Duration::ZERO).await;
@@ -432,7 +432,7 @@ async fn lines_about_a_slow_keystone_name_the_request_that_asked() {
     }
 }
 
-/// Nobody listens, or whoever listens never answers: requests are answered, and the server stops.
+/// Without a collector, or with one that never responds, requests are served, and the server stops.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_away_delays_nothing() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

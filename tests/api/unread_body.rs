@@ -1,6 +1,6 @@
-//! Bodies that nobody reads: the request after them is answered on the same connection, or the
-//! answer says that there is none. Clients such as Python's http.client send the head of a request
-//! first and its body later.
+//! Bodies that are not read: the next request gets its response on the same connection, or the response announces
+//! that the connection closes. Clients such as Python's http.client send the head of a request first and its
+//! body later.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ async fn goes_on(served: &Served, api: Api, head: &str, body: &str) -> String {
         first = answer(&mut stream, method).await;
         assert!(!first.contains("connection: close"), "{head}{first}");
     }
-    // The next request comes while nobody answers.
+    // The next request arrives while the server is busy.
     stream.write_all(get("/").as_bytes()).await.unwrap();
     let next = rest(&mut stream).await;
     assert!(next.starts_with("HTTP/1.1 200 "), "{head}{first}{next}");
@@ -214,7 +214,7 @@ async fn a_server_that_is_full_leaves_the_connection_at_the_next_request() {
     served.stop().await;
 }
 
-/// Whoever sends without waiting for answers has each request answered, in order.
+/// A client that sends without waiting for responses gets the response to each request, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_behind_an_unread_body_are_answered_in_order() {
     let berth = Berth::new().await;
@@ -246,7 +246,7 @@ async fn a_body_that_is_not_wanted_is_not_asked_for() {
         assert!(told.starts_with(&format!("http/1.1 {status} ")), "{told}");
         assert!(told.contains("\r\nconnection: close\r\n"), "{told}");
     }
-    // What is wanted is asked for, and the connection goes on.
+    // A body that is read is requested by 100, and the connection stays open.
     let mut stream = connect(&served, Api::Placement).await;
     let body = r#"{"name": "one"}"#;
     let headers =
@@ -280,7 +280,7 @@ async fn a_rest_beyond_the_bounds_ends_the_connection_with_a_word() {
         ("", "content-length: 2\r\n", "", 401),
         (ADMIN, "content-length: 2\r\n", "", 408),
         ("", chunked, "2\r\n{", 401),
-        // It is none.
+        // This is not a chunk.
         (ADMIN, chunked, "2x\r\n{", 400),
         ("", chunked, "2x\r\n{", 401),
     ] {
@@ -297,7 +297,7 @@ async fn a_rest_beyond_the_bounds_ends_the_connection_with_a_word() {
     served.stop().await;
 }
 
-/// A request that no API is asked about is refused in the form of the API that the listener is for.
+/// A malformed request belongs to no API, and is refused in the form of the listener's API.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_request_is_refused_in_the_form_of_its_api() {
     let served = both(&Berth::new().await).await;

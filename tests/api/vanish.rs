@@ -1,5 +1,5 @@
-//! Clients that go away in the middle: what they began is finished, no session is left inside a
-//! transaction, and those who come after are served as ever. And clients that only send nothing more.
+//! Clients that disappear in the middle: their changes are finished, no session is left inside a transaction, and
+//! later clients are served as usual. And clients that stop sending.
 
 use std::time::Duration;
 
@@ -142,7 +142,7 @@ async fn a_client_that_dawdles_over_its_head_is_cut_off() {
     assert!(answer.starts_with(b"HTTP/1.1 200"));
 }
 
-/// An answer that nobody takes in holds its connection, and the search behind it, only so long.
+/// A response that the client does not read holds its connection, and its search, for a limited time only.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     let berth = Berth::new().await;
@@ -169,7 +169,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     assert!(!answer.ends_with(b"0\r\n\r\n"), "the answer would have been far longer");
 }
 
-/// What is no HTTP is told so in the shape of every other error.
+/// Data that is not HTTP gets an error in the usual form.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreadable_request_is_answered_with_words() {
     let berth = Berth::new().await;

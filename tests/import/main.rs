@@ -48,7 +48,7 @@ fn value(output: &Output, key: &str) -> Option<toml::Value> {
     stdout.parse::<toml::Table>().unwrap().get(key).cloned()
 }
 
-/// What is said when it is refused.
+/// Returns the message of a refusal.
 fn refusal(output: &Output) -> String {
     let (stdout, stderr) = texts(output);
     assert_eq!((output.status.code(), stdout.as_str()), (Some(1), ""), "{stderr}");

@@ -1,4 +1,4 @@
-//! What clients must not send is told them with 400 and in words, whatever it is.
+//! Invalid requests of any kind get 400 with an explanation.
 
 use berth::http::app::Options;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! How much of the planner one project may have, at once and stored.
+//! Caps of a project in the planner, on concurrent work and on stored rows.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn capped(caps: Caps) -> Site {
     site(PlannerSettings { caps, ..PlannerSettings::default() }).await
 }
 
-/// So many servers, whose ids begin with this.
+/// Returns `count` servers whose ids begin with this prefix.
 fn servers(prefix: &str, count: usize) -> Value {
     (0..count).map(|nth| format!("{prefix}{nth}")).map(|id| (id.clone(), server(&id, 1))).collect()
 }
@@ -33,12 +33,12 @@ async fn a_project_may_have_so_many_plans() {
     for stack in ["s0", "s1"] {
         create(&tenant, stack, servers(stack, 1)).await;
     }
-    let words = "The project may have 2 plans at the most (--planner-project-plans)";
+    let words = "The project may have at most 2 plans (--planner-project-plans)";
     for path in ["/v1/plans", "/v1/plans?dry_run=true"] {
         let why = tenant.post(path, plan("s2", servers("c", 1))).await.explanation(409);
         assert!(why.contains(words), "{why}");
     }
-    // What is there can be asked for, and changed; others have their own.
+    // Existing plans can be read and changed; other projects have their own caps.
     create(&tenant, "s1", servers("s1", 1)).await;
     let body = json!({"action": "update", "resources": servers("s1", 3)});
     tenant.put("/v1/plans/s1", body).await.expect(201);
@@ -75,7 +75,7 @@ async fn a_project_may_have_so_many_placements_and_bytes() {
     let site = capped(Caps { placements: 4, bytes: 2000, ..Caps::default() }).await;
     let tenant = site.tenant("p");
     create(&tenant, "s0", servers("a", 3)).await;
-    let placements = "The project may have 4 placements at the most (--planner-project-placements)";
+    let placements = "The project may have at most 4 placements (--planner-project-placements)";
     let why = tenant.post("/v1/plans", plan("s1", servers("b", 2))).await.explanation(409);
     assert!(why.contains(placements), "{why}");
     let as_it_was = show(&tenant, "s0").await;
@@ -89,7 +89,7 @@ async fn a_project_may_have_so_many_placements_and_bytes() {
     long["b0"]["metadata"] = json!({"why": "x".repeat(2000)});
     let body = json!({"action": "update", "resources": long});
     let why = tenant.put("/v1/plans/s0", body).await.explanation(409);
-    assert!(why.contains("may have 2000 bytes of plans at the most (--planner-project-bytes)"));
+    assert!(why.contains("may have at most 2000 bytes of plans (--planner-project-bytes)"));
     assert_ne!(show(&tenant, "s0").await, as_it_was);
     // Under lower caps, what is there can shrink and be used, and not grow.
     let caps = Caps { plans: 1, placements: 1, bytes: 1, ..Caps::default() };
@@ -111,7 +111,7 @@ async fn a_project_may_make_so_many_groups() {
     let body = |name: &str| json!({"name": name, "type": "exclusivity"});
     site.admin().post("/v1/groups", body("g0")).await.expect(201);
     let why = site.admin().post("/v1/groups", body("g1")).await.explanation(409);
-    assert!(why.contains("may have 1 groups at the most (--planner-project-groups)"), "{why}");
+    assert!(why.contains("may have at most 1 groups (--planner-project-groups)"), "{why}");
     site.admin_of("q").post("/v1/groups", body("g1")).await.expect(201);
     site.admin().delete("/v1/groups/g0").await.expect(204);
     site.admin().post("/v1/groups", body("g0")).await.expect(201);
@@ -120,7 +120,7 @@ async fn a_project_may_make_so_many_groups() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_project_waits_for_itself_and_for_nobody_else() {
     let site = site(PlannerSettings { at_once: 1, waiting: 1, ..PlannerSettings::default() }).await;
-    // What the first request writes meets a row that somebody else has not committed.
+    // The first request meets a row that another transaction has not committed.
     let mut session = site.session().await;
     let mut transaction = session.begin().await.unwrap();
     sqlx::raw_sql(
@@ -152,7 +152,7 @@ async fn a_project_waits_for_itself_and_for_nobody_else() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
     assert_ne!(told, [true, true]);
-    // Whoever only looks is answered, and so is every other project.
+    // Reads are served, and so are all other projects.
     tenant.get("/v1/plans").await.expect(200);
     create(&site.tenant("q"), "s0", servers("q", 1)).await;
     transaction.rollback().await.unwrap();

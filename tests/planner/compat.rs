@@ -164,7 +164,7 @@ async fn r51_everything_else_is_the_same_on_both_mounts() {
         stranger.get("/compat/v1/plans").await.expect(401).text(),
         "Authentication required"
     );
-    // The policy of an operation holds by whatever path it is asked for.
+    // The policy of an operation holds for every path to it.
     tenant.get("/compat/v1/groups").await.expect(401);
     tenant.put("/compat/v1/plans/s", json!({"action": "migrate"})).await.expect(401);
     let answer = tenant.ask("OPTIONS", "/compat/v1/plans", None).await.expect(204);

@@ -1,4 +1,4 @@
-//! What is the same for all of the API: its documents, methods, errors, and who may ask.
+//! Properties of the whole API: its documents, methods, errors, and authorization.
 
 use berth::http::app::Options;
 use berth::http::layers::cors::Cors;
@@ -148,7 +148,7 @@ async fn r05_error_body() {
         },
     });
     assert_eq!(answer.json(), expected);
-    // What the client accepts and how it calls its body are not looked at.
+    // The client's Accept and Content-Type headers are ignored.
     let odd = admin.header("accept", "text/html").header("content-type", "text/plain");
     odd.get("/v1/groups/no").await.explanation(404);
     odd.post("/v1/groups", json!({"name": "a", "type": "exclusivity"})).await.expect(201);
@@ -196,9 +196,9 @@ async fn r07_token_project_and_role() {
         let answer = tenant.ask(method, &path, None).await.expect(401);
         assert_eq!(answer.text(), "Authentication required");
     }
-    // A role makes an administrator, whoever has it.
+    // The role makes an administrator, in any project.
     tenant.clone().header("x-roles", "reader, Admin").get("/v1/groups").await.expect(200);
-    // For no project, nobody may ask.
+    // A token without a project is refused.
     site.stranger().header("x-auth-token", ":").get("/v1/").await.expect(401);
 }
 

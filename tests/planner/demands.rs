@@ -1,4 +1,4 @@
-//! What a query for allocation candidates can say, a planned server can say: numbered groups, aggregates,
+//! A planned server can express everything that a query for allocation candidates can: numbered groups, aggregates,
 //! trees, subtrees, and one of several traits.
 
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn only(properties: Value) -> Value {
     json!({"it": {"type": "OS::Nova::Server", "name": "it", "properties": properties}})
 }
 
-/// A host with processors, and network cards with so many virtual functions each.
+/// Creates a host with processors, and network cards with these numbers of virtual functions.
 async fn host_of_cards(site: &Site, name: &str, cards: &[i64]) -> Vec<Uuid> {
     let cpus = json!({"VCPU": {"total": 16}, "MEMORY_MB": {"total": 4096}});
     let root = provider(site, name, None, cpus, &[]).await;

@@ -1,5 +1,5 @@
-//! Plans that would be much work: groups inside of groups, groups with very many members, and plans
-//! that grow with each update. They are refused or made, and hold up nobody else.
+//! Plans that would be much work: nested groups, groups with very many members, and plans that grow with each
+//! update. They are refused or made, and delay no other request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ fn update(resources: &Value) -> Value {
     json!({"action": "update", "resources": resources})
 }
 
-/// So many layers of two groups each; both have both groups of the layer below.
+/// Returns `count` layers of two groups each; both have both groups of the layer below.
 fn layers(count: usize) -> Value {
     let mut resources =
         Map::from_iter([("a".to_owned(), server("a", 1)), ("b".to_owned(), server("b", 1))]);
@@ -31,7 +31,7 @@ fn layers(count: usize) -> Value {
     resources.into()
 }
 
-/// So many groups, each inside of the next; the first has a server.
+/// Returns `count` groups, each inside of the next; the first has a server.
 fn chain(count: usize) -> Value {
     let mut resources = Map::from_iter([("a".to_owned(), server("a", 1))]);
     for nth in 0..count {
@@ -79,7 +79,7 @@ async fn groups_inside_of_groups_hold_nobody_up() {
         let why = admin.post("/v1/plans", plan("y", resources)).await.explanation(400);
         assert!(why.starts_with("Valet error: group 'g") && why.ends_with(words), "{why}");
     }
-    // What was refused has left nothing behind.
+    // A refused plan has left nothing behind.
     admin.get("/v1/plans/y").await.expect(404);
     stop.store(true, Ordering::Relaxed);
     watching.await.unwrap();

@@ -86,7 +86,7 @@ async fn each_condition_is_counted_over_all_hosts() {
     let constraints: Vec<&Value> =
         body["detail"].as_array().unwrap().iter().map(|it| &it["constraint"]).collect();
     assert_eq!(constraints, ["required-trait", "capacity", "server"]);
-    // What rules out hosts, but is not needed for the contradiction, is counted and not named.
+    // Conditions that rule out hosts, but are not part of the contradiction, are counted and not named.
     let west = json!({"a": with(server("a", 4), "availability_zone", json!("west"))});
     let (why, body) = refused(&admin, west).await;
     assert_eq!(why, "server a fits on none of 4 hosts: 4 are not in availability zone west");
@@ -121,7 +121,7 @@ async fn those_outside_a_group_are_named() {
     assert_eq!(servers, [&json!(["a"]), &json!(["a"]), &json!(["b"])]);
 }
 
-/// A group that has a host is named to those whom it keeps out, and so is a group whose servers are elsewhere.
+/// A group with a host is named to the servers that it excludes, and so is a group whose servers are elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_groups_are_named() {
     let site = Site::new().await;
@@ -311,7 +311,7 @@ fn evenly(resources: &Map<String, Value>, things: &[Value]) -> BTreeSet<String> 
     members.map(|it| it.as_str().unwrap().to_owned()).collect()
 }
 
-/// What is named has no place, and without any one thing of it, there is one.
+/// The named conditions have no placement together, and have one without any single one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_named_is_in_the_way_and_nothing_else() {
     let site = Site::new().await;
@@ -378,7 +378,7 @@ async fn what_is_named_is_in_the_way_and_nothing_else() {
     }
 }
 
-/// Which domains an even distribution has is said by all of its servers, so all are named.
+/// All servers of an even distribution define its domains, so all are named.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_that_count_say_what_they_ask_and_how_many_are_where() {
     let site = Site::new().await;

@@ -1,4 +1,4 @@
-//! What the Placement API says counts for plans as well: instances that arrive, go elsewhere, move
+//! Changes by the Placement API count for plans as well: instances that arrive, go elsewhere, move
 //! and end, hosts that change, and units that are closed to strangers.
 
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ async fn r78_a_hold_is_handed_over_when_its_instance_arrives() {
         let instance = ticket(&site, &tenant).await;
         let reserved = placement(&tenant, "a").await;
         let hold = reserved["id"].as_str().unwrap();
-        // A host full of the hold has room for its instance, and for nobody else.
+        // A host full of the hold has room for its instance only.
         let path = format!("/allocations/{}", Uuid::new_v4());
         site.placement().put(&path, claim(providers[0], 2)).await.expect(409);
         if many {
@@ -60,11 +60,11 @@ async fn r78_a_hold_is_handed_over_when_its_instance_arrives() {
         assert_eq!(vcpus(&site).await, on("r01h01", 3));
         assert_eq!(allocations(&site, hold).await, json!({}));
         assert_eq!(placement(&tenant, "a").await, reserved);
-        // It is reserved once more, as often as one likes.
+        // It can be reserved again, any number of times.
         let body = json!({"resource_id": instance, "locations": ["r01h01"]});
         let again = tenant.post("/v1/placements/a", body).await.expect(201).json();
         assert_eq!((again, vcpus(&site).await), (reserved, on("r01h01", 3)));
-        // What the instance holds is its own when the plan ends.
+        // The allocations of the instance stay when the plan ends.
         tenant.delete("/v1/plans/stack").await.expect(204);
         assert_eq!(vcpus(&site).await, on("r01h01", 3));
         end(&site, instance).await;
@@ -100,7 +100,7 @@ async fn r78_a_placement_ends_with_its_instance() {
     assert_eq!(placement(&tenant, "a").await["location"], Value::Null);
     let shown = show(&tenant, "stack").await;
     assert_eq!(shown["placements"], json!({"a": {"name": "a", "location": null}}));
-    // Whoever builds it once more gets a place for it.
+    // A new instance gets a place for it again.
     let body = json!({"locations": ["r01h02"], "resource_id": Uuid::new_v4()});
     let anew = tenant.post("/v1/placements/a", body).await.expect(201).json();
     assert_eq!((&anew["location"], &anew["reserved"]), (&json!("r01h02"), &json!(true)));
@@ -256,7 +256,7 @@ async fn r67_r68_the_placement_api_keeps_strangers_out_of_exclusive_hosts() {
         let summaries = found["provider_summaries"].as_object().unwrap();
         summaries.keys().map(|it| it.parse::<Uuid>().unwrap()).collect::<Vec<_>>()
     };
-    // They carry a trait, and are no candidates unless they are asked for by it.
+    // They carry a trait, and are candidates only for queries that require it.
     let path = format!("/resource_providers/{}/traits", providers[kept]);
     let traits = site.placement().get(&path).await.expect(200).json();
     assert!(traits["traits"].as_array().unwrap().contains(&json!("CUSTOM_VALET_EXCLUSIVE")));
@@ -273,7 +273,7 @@ async fn r67_r68_the_placement_api_keeps_strangers_out_of_exclusive_hosts() {
     });
     site.placement().post("/allocations", both).await.expect(409);
     assert_eq!(vcpus(&site).await.values().sum::<i64>(), 1);
-    // Whom it was reserved for comes in.
+    // The instance of the reservation is admitted.
     let instance = Uuid::new_v4();
     let body = json!({"resource_id": instance, "locations": [host(&made, "a")]});
     member.post("/v1/placements/a", body).await.expect(201);

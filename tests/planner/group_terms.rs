@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::site::{Answer, Asker, Site};
 use crate::stack::{counts, create, finish, group, having, host, plan, server, usages, with};
 
-/// So many servers of 1 `VCPU`, `s0`, ..., in a group of these properties.
+/// Returns `count` servers of 1 `VCPU`, `s0`, ..., in a group with these properties.
 fn bound(count: usize, kind: &str, level: &str, properties: &Value) -> Value {
     let names: Vec<String> = (0..count).map(|nth| format!("s{nth}")).collect();
     let members: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -71,7 +71,7 @@ async fn servers_are_distributed_as_evenly_as_a_group_asks() {
         assert_eq!(sorted(&counts(&made, 3)), expected, "{count} {most}");
         finish(&site, &before).await;
     }
-    // A rack where the group cannot be is no domain; one that is full of others is none either.
+    // A rack that the group cannot use is no domain; neither is one that others have filled.
     let mut two = bound(6, "diversity", "rack", &json!({"max_skew": 1}));
     for nth in 0..6 {
         let locations = json!(["r01h01", "r03h01"]);

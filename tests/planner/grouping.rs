@@ -1,5 +1,5 @@
-//! What groups do to the servers in them: those of one request, stored ones, all ways to name them,
-//! and what others notice of it.
+//! Effects of groups on their servers: groups of one request, stored ones, all ways to name them, and their
+//! effects on others.
 
 use std::collections::BTreeSet;
 
@@ -224,7 +224,7 @@ async fn r67_exclusivity_is_closed_to_those_who_are_no_members() {
         },
     });
     assert_eq!(answer.json(), expected);
-    // Nobody is a member at first.
+    // At first, there are no members.
     store_group(&site, "own", "exclusivity", "host", &[]).await;
     for body in
         [plan("stack", own("own")), plan("stack", and(servers(1, 1), "g", stored("own", &["s1"])))]
@@ -238,7 +238,7 @@ async fn r67_exclusivity_is_closed_to_those_who_are_no_members() {
     site.admin().put("/v1/groups/own/members", members).await.expect(201);
     create(&tenant, "stack", own("own")).await;
     site.tenant("q").post("/v1/plans", plan("other", own("own"))).await.explanation(409);
-    // Who has servers in it stays a member.
+    // A project with servers in it stays a member.
     let path = format!("/v1/groups/own/members/{PROJECT}");
     site.admin().delete(&path).await.explanation(409);
     site.admin().delete("/v1/groups/own").await.explanation(409);
@@ -364,12 +364,12 @@ async fn r45_a_group_that_comes_with_an_update_binds_who_is_there() {
     let apart = and(servers(3, 1), "g", group("diversity", "rack", &all));
     let updated = update(apart.clone()).await.expect(201).json();
     assert_eq!(units(&updated, "rack", &all).len(), 3);
-    // In the same groups nobody moves.
+    // In the same groups no server moves.
     assert_eq!(update(apart).await.expect(201).json(), updated);
-    // Out of them nobody has to.
+    // Out of them no server has to.
     assert_eq!(update(servers(3, 1)).await.expect(201).json(), updated);
     let together = and(servers(3, 1), "g", group("affinity", "host", &all));
-    // What is reserved stays, and the others come to it.
+    // Reserved servers stay, and the others join them.
     reserve(&tenant, "s2", &[&host(&updated, "s2")]).await;
     let joined = update(together).await.expect(201).json();
     assert_eq!(units(&joined, "host", &all), units(&updated, "host", &["s2"]));
@@ -397,7 +397,7 @@ async fn r57_who_joins_and_leaves_a_stored_group_with_an_update_is_known() {
         plan(&format!("other{nth}"), and(far, "g", stored("far", &["x"])))
     };
     let made = create(&tenant, "stack", servers(1, 1)).await;
-    // With one of the group in either cluster there is none for a third.
+    // With one of the group in either cluster, there is no cluster for a third.
     update(and(servers(1, 1), "g", stored("far", &["s1"]))).await;
     let second = tenant.post("/v1/plans", other(1)).await.expect(201).json();
     assert_ne!(units(&second, "cluster", &["x"]), units(&made, "cluster", &["s1"]));
@@ -407,7 +407,7 @@ async fn r57_who_joins_and_leaves_a_stored_group_with_an_update_is_known() {
     for nth in [1, 2] {
         tenant.delete(&format!("/v1/plans/other{nth}")).await.expect(204);
     }
-    // A cluster to itself, as long as it is in the group.
+    // The cluster is exclusive, as long as it is in the group.
     let ordinary = |stack| plan(stack, and(json!({}), "y", server("y", 4)));
     let made = update(and(servers(1, 1), "g", stored("own", &["s1"]))).await;
     let kept = units(&made, "cluster", &["s1"]);

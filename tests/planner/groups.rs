@@ -243,8 +243,7 @@ async fn r19_delete_a_group() {
     assert_eq!(admin.get("/v1/groups").await.expect(200).json(), json!({"groups": []}));
 }
 
-/// Whoever is first, never is a member added to a group that is gone, nor a group with a member
-/// gone.
+/// In either order, a member is never added to a deleted group, and a group with members is never deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn r19_a_deletion_and_a_new_member_do_not_pass_each_other() {
     let site = Site::new().await;

@@ -57,7 +57,7 @@ async fn who_is_refused_has_not_arrived() {
     site.assert_true(&none()).await;
 }
 
-/// What is said of a claim before it is made counts the hold that ends with it, as the claim does.
+/// The explanation of a claim counts the hold that ends with it, as the claim does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_explained_with_the_hold_that_it_takes_over() {
     let site = Site::new().await;
@@ -100,7 +100,7 @@ async fn an_instance_takes_over_one_placement() {
     let body = claim(claim_on(hosts[2], 1)["allocations"].clone(), Some(1));
     site.claims(instance, body).await.expect(204);
     site.reserves(&two, instance).await.expect(409);
-    // Nor for what is held for another placement.
+    // Nor for the hold of another placement.
     let other: Uuid = text(&three["id"]).parse().unwrap();
     site.reserves(&two, other).await.expect(409);
     let body = claim(claim_on(hosts[1], 1)["allocations"].clone(), Some(2));

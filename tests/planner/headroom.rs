@@ -48,7 +48,7 @@ async fn r72_a_server_stays_where_it_is_without_head_room() {
     let options = Options { headroom, ..Options::default() };
     let after = Site::over(&before_option.database, options).await;
     let tenant = after.tenant("p");
-    // What is planned stays planned, can be reserved, and changes beside it are made.
+    // An existing plan stays, can be reserved, and changes beside it are made.
     let there = host(&made, "a");
     assert_eq!(reserve(&tenant, "a", &[&there]).await["location"], json!(there));
     let update =

@@ -1,7 +1,7 @@
-//! What the planner changes, as the history of changes tells it.
+//! Changes of the planner in the history of changes.
 
 use berth::http::app::{App, Options};
-use berth::store::history::reading::{Entry, Question, read};
+use berth::store::history::reading::{HistoryEntry, HistoryQuery, read};
 use berth::store::{History, Store, StoreOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -19,18 +19,18 @@ async fn site() -> Site {
 }
 
 /// The entries about an object, the oldest first.
-async fn entries(site: &Site, object: &str) -> Vec<Entry> {
-    let question = Question { object: object.to_owned(), since: None, limit: 100 };
+async fn entries(site: &Site, object: &str) -> Vec<HistoryEntry> {
+    let question = HistoryQuery { object: object.to_owned(), since: None, limit: 100 };
     let mut found = read(&mut site.session().await, &question).await.unwrap().entries;
     found.reverse();
     found
 }
 
-fn kinds(entries: &[Entry]) -> Vec<&str> {
+fn kinds(entries: &[HistoryEntry]) -> Vec<&str> {
     entries.iter().map(|entry| entry.kind.as_str()).collect()
 }
 
-fn after(entry: &Entry) -> Value {
+fn after(entry: &HistoryEntry) -> Value {
     entry.after.as_ref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
 }
 
@@ -52,7 +52,7 @@ async fn plans_holds_and_handovers_are_told() {
     assert_eq!(after(&made[1])["allocations"], json!({host.clone(): {"VCPU": 2}}));
     let of_plan = entries(&site, &plan).await;
     assert_eq!(kinds(&of_plan), ["plan"]);
-    let who = |entry: &Entry| (entry.user.clone().unwrap(), entry.project.clone().unwrap());
+    let who = |entry: &HistoryEntry| (entry.user.clone().unwrap(), entry.project.clone().unwrap());
     assert_eq!(who(&of_plan[0]), ("user".to_owned(), "p".to_owned()));
     assert_eq!(of_plan[0].request_id, made[1].request_id);
 
@@ -67,7 +67,7 @@ async fn plans_holds_and_handovers_are_told() {
     assert_eq!((last.kind.as_str(), after(last)), ("allocations", Value::Null));
     assert_eq!(last.request_id, come[1].request_id);
 
-    // A hold that expires: nobody has asked for that.
+    // A hold that expires: there is no request behind it.
     assert_eq!(site.app().store.expire_holds(0).await.unwrap().len(), 1);
     let expired = entries(&site, &b).await;
     let last = expired.last().unwrap();

@@ -1,10 +1,10 @@
-//! Whatever clients of both APIs do at the same time, at one replica or at two: capacity is never
-//! exceeded, nothing is counted twice or held for nobody, groups keep what they ask for, units have
-//! no strangers, and every plan is whole and says where its servers are. The same holds at two replicas that
-//! are killed, and whose database is killed, while clients are at work.
+//! Under arbitrary concurrent requests to both APIs, at one replica or at two: capacity is never exceeded, nothing is
+//! counted twice, no hold is without a placement, groups keep their rules, exclusive units have no strangers, and
+//! every plan is complete with the hosts of its servers. The same holds at two replicas that are killed, and
+//! whose database is killed, while clients are at work.
 //!
-//! Chance decides what they do. `STORM_SEED` repeats it, as far as what they meet repeats itself;
-//! `STORM_SECONDS` says how long.
+//! The requests are random. `STORM_SEED` repeats them, as far as timing allows; `STORM_SECONDS` sets the
+//! duration.
 
 #![expect(clippy::print_stdout, reason = "who repeats a run needs its seed")]
 
@@ -32,11 +32,11 @@ use crate::upkeep::Upkeep;
 const CLIENTS: usize = 6;
 const CONNECTIONS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Of this many plans that are asked for, one at least must be made: otherwise the storm tries nothing.
+/// At least one of this many requested plans must succeed: otherwise the storm tests nothing.
 const ASKED_PER_PLAN_MAX: usize = 10;
-/// What changes a stored plan.
+/// Changes of a stored plan.
 const UPDATES: [&str; 5] = ["add", "replace", "migrate", "repeat", "drop a placement"];
-/// What writes allocations.
+/// Changes of allocations.
 const CLAIMS: [&str; 6] = [
     "arrive",
     "arrive elsewhere",
@@ -51,8 +51,7 @@ fn duration() -> Duration {
     Duration::from_secs(seconds.unwrap_or(10))
 }
 
-/// Lets clients work at all sites, and looks at the database meanwhile. If there is somebody who kills, it
-/// kills between two looks.
+/// Runs clients at all sites, and checks the database meanwhile. A killer, if given, kills between two checks.
 async fn storm(sites: &[Arc<Site>], mut killer: Option<Killer>) {
     let seed = seed();
     println!("STORM_SEED={seed}");
@@ -119,7 +118,7 @@ fn clients(
     clients.chain(upkeep).collect()
 }
 
-/// Fails unless all that has to hold does. Then it says how things came to be.
+/// Fails unless all invariants hold, with the journal of the rows.
 async fn look(session: &mut PgConnection, storm: &Storm) {
     let found = faults(session, || storm.known().clone()).await;
     if !found.is_empty() {
@@ -133,14 +132,14 @@ async fn count_deadlocks(session: &mut PgConnection) -> i64 {
     sqlx::query_scalar(count).fetch_one(session).await.unwrap()
 }
 
-/// How many requests of these kinds succeeded, and how many there were.
+/// Returns the number of successful requests of these kinds, and of all of them.
 fn succeeded(counts: &BTreeMap<(&'static str, u16), usize>, kinds: &[&str]) -> (usize, usize) {
     let of_kinds = || counts.iter().filter(|((what, _), _)| kinds.contains(what));
     let done = of_kinds().filter(|((_, status), _)| (200..300).contains(status));
     (done.map(|(_, count)| count).sum(), of_kinds().map(|(_, count)| count).sum())
 }
 
-/// How many requests of each kind were answered, and how many of them with success.
+/// Returns the number of responses for each kind of request, and of successful ones.
 fn summary(counts: &BTreeMap<(&'static str, u16), usize>) -> String {
     let of = |kinds: &[&str]| {
         let (done, all) = succeeded(counts, kinds);

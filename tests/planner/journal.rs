@@ -1,10 +1,10 @@
-//! What has happened to the planner's rows, kept by the database itself: how a fault that a storm finds came to be.
+//! A journal of the planner's rows, kept by the database itself: it explains a fault that a storm finds.
 
 use std::io::Write;
 
 use sqlx::PgConnection;
 
-/// How many rows of the journal are told.
+/// Maximum number of rows of the journal that are printed.
 const ROWS_MAX: i64 = 20_000;
 
 /// In a schema of its own, because a server refuses a database with other tables among its own.

@@ -61,8 +61,8 @@ async fn build(placement: &str) {
     }
 }
 
-/// What clients were told: the locations of a plan by its stack, or that it is gone, and instances
-/// that have arrived. A request that was not answered may have happened: its stack counts no more.
+/// The responses of clients: the locations of a plan by its stack, or its deletion, and instances that have
+/// arrived. A request without a response may have been carried out: its stack does not count any more.
 #[derive(Clone, Debug, Default)]
 struct Told {
     plans: Vec<(String, Value)>,
@@ -80,7 +80,7 @@ struct Client {
 }
 
 impl Client {
-    /// Makes plans, changes them, brings their instances and ends some, until nobody answers.
+    /// Makes plans, changes them, brings their instances and ends some, until the server is gone.
     async fn run(mut self) {
         for nth in 0.. {
             if self.stack(&format!("{}-{nth}", self.name)).await.is_none() {
@@ -144,7 +144,7 @@ impl Client {
     }
 }
 
-/// Its private PostgreSQL, as whoever may enter it.
+/// Connects to its private PostgreSQL, as a user that may.
 async fn session(server: &Server) -> PgConnection {
     let options = PgConnectOptions::new_without_pgpass()
         .socket(server.directory.join("data"))

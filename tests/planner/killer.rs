@@ -17,7 +17,7 @@ use crate::support::process::free_port;
 use crate::support::served::PATIENCE;
 
 const REPLICAS: usize = 2;
-/// How long nobody is killed after each kill: at least, and how much longer at the most.
+/// Pause after each kill: the minimum, and the maximum that is added at random.
 const PAUSE: [u64; 2] = [2000, 6000];
 
 /// A cluster of PostgreSQL with replicas over it, and who kills them.
@@ -27,14 +27,14 @@ pub struct Killer {
     logs: tempfile::TempDir,
     dice: Dice,
     next: Instant,
-    /// How often each kind of process was killed.
+    /// Number of kills of each kind of process.
     pub kills: BTreeMap<&'static str, usize>,
 }
 
 /// `berth serve` as a process of its own.
 struct Replica {
     child: Child,
-    /// Of the Placement API and the planner's.
+    /// The addresses of the Placement API and the planner.
     addresses: [String; 2],
 }
 
@@ -124,7 +124,7 @@ impl Killer {
         let file = self.cluster.data().join("postmaster.pid");
         let words = std::fs::read_to_string(&file).unwrap();
         let postmaster: i32 = words.lines().next().unwrap().parse().unwrap();
-        // What stands still starts no further process.
+        // A stopped process starts no further one.
         send(postmaster, Signal::STOP);
         let mut all = children(postmaster);
         all.push(postmaster);
@@ -133,9 +133,9 @@ impl Killer {
         }
         until("the processes of PostgreSQL end", async || !all.iter().any(|pid| is_alive(*pid)))
             .await;
-        // Nobody may have waited for the end of its process, and then it still has its number.
+        // Its process may not have been reaped, and then it still has its number.
         std::fs::remove_file(file).unwrap();
-        // Meanwhile somebody's connection may have been given the port; it does not last.
+        // Meanwhile the port may have been given to another connection; that does not last.
         let began = Instant::now();
         while let Err(why) = self.cluster.try_start() {
             assert!(began.elapsed() < PATIENCE, "{why}");
@@ -183,7 +183,7 @@ fn spawn(cluster: &Cluster, addresses: &[String; 2], logs: &Path) -> Child {
 }
 
 fn send(pid: i32, signal: Signal) {
-    // It may have ended by itself.
+    // It may have ended on its own.
     let _gone = kill_process(Pid::from_raw(pid).unwrap(), signal);
 }
 
@@ -198,7 +198,7 @@ fn is_alive(pid: i32) -> bool {
     field(pid, "State:").is_some_and(|state| !state.starts_with('Z'))
 }
 
-/// What the system says of a process; `None` if there is none.
+/// Returns a field of a process from the system; `None` if there is no such process.
 fn field(pid: i32, name: &str) -> Option<String> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;

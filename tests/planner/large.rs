@@ -24,7 +24,7 @@ async fn site() -> Site {
     Site::serving(App::new(store, Options::default()).timed_by(watch), &database).await
 }
 
-/// A host with so many children for each class, each with one inventory of it.
+/// Creates a host with `children` children for each class, each with one inventory of it.
 async fn tree(site: &Site, name: &str, classes: &[&str], children: usize) {
     let placement = site.placement();
     let root = Uuid::new_v4();
@@ -85,7 +85,7 @@ async fn a_plan_with_very_many_sizes_is_refused() {
         why,
         "Valet error: the servers of a plan have at most 500 different sizes, and these have 501"
     );
-    // So many are looked at, and there is no room for them.
+    // This number of servers is accepted, and there is no room for them.
     let why = site.tenant("p").post("/v1/plans", plan("s", sizes(500))).await.explanation(409);
     assert!(why.starts_with("Ostro error: "), "{why}");
 }

@@ -120,8 +120,8 @@ async fn r24_delete_all_members() {
     assert_eq!(admin.delete("/v1/groups/no/members").await.explanation(404), "Group not found");
 }
 
-/// Puts two servers of a project into the group `g`: one that is known by its own id, and one that
-/// is not there yet.
+/// Puts two servers of a project into the group `g`: one with a known id of its own, and one that is not there
+/// yet.
 async fn servers(site: &Site, project: &str) {
     let plan = Uuid::new_v4();
     let (first, second) = (Uuid::new_v4(), Uuid::new_v4());
@@ -165,7 +165,7 @@ async fn a_group_with_servers_stays_even_without_members() {
     assert_eq!(why, "Unable to delete a Group with placements: [r1, o2]");
 }
 
-/// What the functional tests of the first implementation do, one after the other.
+/// Repeats the functional tests of the first implementation, one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_from_its_beginning_to_its_end() {
     let site = Site::new().await;
@@ -188,7 +188,7 @@ async fn a_group_from_its_beginning_to_its_end() {
     admin.delete(&path).await.expect(204);
 }
 
-/// Whoever is first, no server is in a group that its project has left.
+/// In either order, no server is in a group that its project has left.
 #[tokio::test(flavor = "multi_thread")]
 async fn r25_a_plan_and_a_member_that_leaves_do_not_pass_each_other() {
     let site = Site::new().await;

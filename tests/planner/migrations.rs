@@ -90,7 +90,7 @@ async fn r47_a_server_migrates_to_none_of_the_excluded_hosts() {
     let taken = [host(&made, "a"), host(&made, "c")];
     let all = ["r01h01", "r01h02", "r01h03", "r01h04"];
     let free: Vec<&str> = all.into_iter().filter(|it| !taken.contains(&(*it).to_owned())).collect();
-    // With every host excluded nothing happens, and nothing else does with all that have room.
+    // With every host excluded, or all those with room, nothing happens.
     let as_it_was = (placements(&admin).await, usages(&site).await);
     for excluded in [&all[..], &free[..]] {
         let answer = admin.put("/v1/plans/stack", migration("a", excluded)).await;
@@ -123,7 +123,7 @@ async fn r46_an_instance_that_migrates_has_a_hold_where_it_goes() {
     let moved = migrate(&admin, &instance.to_string(), &[]).await;
     let away = host(&moved, "a");
     assert_ne!(away, home);
-    // What the instance holds is its own until it has moved.
+    // The allocations of the instance stay until it has moved.
     assert_eq!(vcpus(&site).await, [(home.clone(), 3), (away.clone(), 3)].into());
     assert_eq!(placement(&admin, "a").await["reserved"], json!(false));
     let body = json!({"resource_id": instance, "locations": [away]});

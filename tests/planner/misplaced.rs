@@ -8,7 +8,7 @@ use crate::stack::{
     arrive, claim, create, group, host, reserve, server, store_group, stored, with,
 };
 
-/// What the report says to an administrator.
+/// Returns the report for an administrator.
 async fn report(site: &Site) -> Value {
     site.admin().get("/v1/resources").await.expect(200).json()["resources"].clone()
 }

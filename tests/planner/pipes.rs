@@ -13,7 +13,7 @@ fn pipe(ends: &[&str], min: i64, units: &str) -> Value {
         "resources": ends, "bandwidth": {"min": min, "max": min * 2, "units": units}}})
 }
 
-/// Gives each host a network card with so many kilobits in each direction.
+/// Gives each host a network card with this number of kilobits in each direction.
 async fn cards(site: &Site, hosts: &[Uuid], kilobits: i64) {
     for (nth, host) in hosts.iter().enumerate() {
         let card = Uuid::new_v4();
@@ -32,7 +32,7 @@ fn ignored(answer: &crate::site::Answer) -> Value {
     serde_json::from_str(answer.header("berth-ignored")).unwrap_or_default()
 }
 
-/// What is said of a pipe whose servers hold its bandwidth.
+/// Returns the warning about a pipe whose servers hold its bandwidth.
 fn not_followed(pipe: &str) -> Value {
     json!([{"resource": pipe, "type": "ATT::Valet::Pipe", "why": "not followed of the pipe: max"}])
 }

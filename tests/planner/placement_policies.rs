@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::site::{Answer, Asker, Host, Site};
 use crate::stack::{arrive, counts, finish, hosts, plan, server, usages};
 
-/// So many servers of 1 `VCPU`.
+/// Returns `count` servers of 1 `VCPU`.
 fn servers(count: usize) -> Value {
     let mut resources = json!({});
     for nth in 0..count {
@@ -18,7 +18,7 @@ fn servers(count: usize) -> Value {
     resources
 }
 
-/// Makes a plan of so many servers under a policy.
+/// Makes a plan of `count` servers under a policy.
 async fn make(asker: &Asker, stack: &str, count: usize, policy: &Value) -> Answer {
     let mut body = plan(stack, servers(count));
     body["policy"] = policy.clone();
@@ -228,7 +228,7 @@ async fn a_dry_run_names_other_placements() {
     assert_eq!(shapes.len(), 4);
     let one = tenant.post("/v1/plans?dry_run=true&alternatives=1", body.clone()).await.expect(200);
     assert_eq!(one.json()["alternatives"].as_array().unwrap().len(), 1);
-    // An update can ask for them, too, and nobody gets what was not asked for.
+    // An update can request them, too, and they do not come unrequested.
     let made = tenant.post("/v1/plans", body.clone()).await.expect(201).json();
     assert_eq!(made.get("alternatives"), None);
     let mut update = plan("stack", json!({}));

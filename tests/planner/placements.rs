@@ -121,7 +121,7 @@ async fn r30_find_placements_by_metadata() {
     ] {
         assert_eq!(found(&site, query).await, names, "{query}");
     }
-    // What is kept for searching is not shown.
+    // Search keys are not shown.
     assert_eq!(placement(&tenant, "a").await.get("metadata"), None);
 }
 
@@ -210,7 +210,7 @@ async fn r32_recommend_a_place_for_an_instance_of_no_plan() {
     // It is nothing to other projects.
     site.tenant("q").post("/v1/placements", body.clone()).await.explanation(404);
     site.admin().post("/v1/placements", body.clone()).await.expect(200);
-    // Where it is counts for nothing elsewhere.
+    // Its host has no effect elsewhere.
     create(&site.tenant("p"), "stack", json!({"a": server("a", 2)})).await;
     site.tenant("p").post("/v1/placements", body).await.explanation(409);
     finish(&site, &before).await;

@@ -184,7 +184,7 @@ async fn r40_locations_of_a_plan_and_of_a_resource() {
         let why = tenant.post("/v1/plans", within(list, free.clone())).await.explanation(409);
         assert!(why.starts_with("Ostro error: "), "{why}");
     }
-    // Not a part of a name is asked for, but a list of names.
+    // The key takes a list of names, not a part of a name.
     tenant.post("/v1/plans", within(json!("r01h03"), free)).await.explanation(400);
     finish(&site, &before).await;
 }

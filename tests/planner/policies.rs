@@ -1,4 +1,4 @@
-//! What the policy lets whom do in the planner.
+//! The permissions of roles in the planner.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::site::{Asker, Site};
 use crate::stack::{create, plan, server};
 
-/// What each role may do by default: method, path, body, the roles that may.
+/// The default permissions: method, path, body, and the roles.
 const READERS: &str = "reader member admin service";
 const MEMBERS: &str = "member admin service";
 const OPERATORS: &str = "admin service";

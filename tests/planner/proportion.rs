@@ -1,5 +1,5 @@
-//! How much work every query and body is at the size that is accepted, counted in allocations on the
-//! thread that serves requests, and not timed.
+//! The work of each query and body at the largest accepted size, counted in allocations on the
+//! thread that serves requests instead of time.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use crate::stack::{create, group, having, plan, server, with};
 /// A request of some size.
 struct Load {
     name: &'static str,
-    /// How many of whatever it has many of, so that it is about as long as is accepted.
+    /// Number of its repeated parts, for about the largest accepted length.
     size: usize,
     make: fn(usize) -> (&'static str, String, Option<Value>),
     statuses: &'static [u16],
@@ -246,7 +246,7 @@ fn effort(
 /// What is wrong if twice as much takes more than a little more than twice as many allocations, or
 /// bytes.
 fn excess(runtime: &tokio::runtime::Runtime, asker: &Asker, load: &Load) -> Result<(), String> {
-    // What is made once, such as a prepared statement, is not counted.
+    // Work done once, such as preparing a statement, is not counted.
     effort(runtime, asker, load, load.size / 8)?;
     let half = effort(runtime, asker, load, load.size / 2)?;
     let whole = effort(runtime, asker, load, load.size)?;
@@ -279,7 +279,7 @@ fn no_request_is_more_work_than_it_is_long() {
     loads.extend(bodies_of_groups());
     loads.extend(bodies_of_one_server());
     loads.extend(bodies_of_hosts());
-    // Members of a group stay, so those who add some come last.
+    // Members of a group stay, so the requests that add some come last.
     loads.extend(bodies_for_groups());
     let admin = site.admin();
     let found: Vec<String> =

@@ -1,4 +1,4 @@
-//! Two at once: whoever comes first, the outcome is one that makes sense.
+//! Pairs of concurrent requests: in either order, the outcome is consistent.
 
 use std::time::{Duration, Instant};
 
@@ -13,14 +13,14 @@ use crate::requests::{
 use crate::site::Site;
 use crate::truth::Known;
 
-/// How often each race is run.
+/// Number of runs of each race.
 const ROUNDS: usize = 12;
 
 fn none() -> Known {
     Known::default()
 }
 
-/// A server of so many `VCPU` in these groups that has to be on one of these hosts.
+/// Returns a server with these `VCPU` in these groups that must be on one of these hosts.
 fn pinned(vcpu: i64, groups: &[&str], hosts: &[&str]) -> Value {
     let mut server = server_in(vcpu, groups);
     server["locations"] = json!(hosts);
@@ -48,7 +48,7 @@ async fn creates_of_one_stack_make_one_plan() {
     site.assert_true(&none()).await;
 }
 
-/// The instance has what was held for it, and nothing is held beside it.
+/// Checks that the instance has the capacity of its hold, and nothing else is held.
 async fn assert_handed_over(site: &Site, before: &Value, held: &Value, instance: Uuid) {
     let after = site.placement_of(text(&before["id"])).await;
     assert_eq!(after["reserved"], true);

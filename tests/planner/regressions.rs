@@ -1,5 +1,5 @@
-//! What the first engine got wrong, each as it was observed: its plans failed where there was a way,
-//! booked twice, lost bookings, and let groups be broken.
+//! Errors of the first engine, each as it was observed: its plans failed where there was a placement,
+//! booked twice, lost bookings, and violated groups.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::site::{Answer, Asker, Host, Site};
 
 const HOST: [i64; 3] = [16, 16_000, 1_000];
 
-/// A server of so many VCPU, with further properties.
+/// Returns a server with this number of VCPU, with further properties.
 fn server(name: &str, vcpu: i64, properties: &Value) -> Value {
     let mut server = json!({
         "type": "OS::Nova::Server",
@@ -136,8 +136,7 @@ async fn those_who_belong_together_migrate_together() {
     assert_eq!(location(&before, "c"), location(&after, "c"));
 }
 
-/// Replanning one of a pair failed when its partner was reserved elsewhere; a partner that nobody has
-/// reserved comes along.
+/// Replanning one of a pair failed when its partner was reserved elsewhere; an unreserved partner moves with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_partner_comes_along_unless_it_is_reserved() {
     let site = Site::new().await;
@@ -218,7 +217,7 @@ async fn what_is_missing_is_counted() {
     );
 }
 
-/// What templates have beside servers is accepted, and means nothing: pipes crashed the first engine,
+/// Other resources of templates are accepted, and ignored: pipes crashed the first engine,
 /// attachments of volumes made it fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_resources_are_accepted() {
@@ -245,8 +244,8 @@ async fn other_resources_are_accepted() {
     assert_eq!(placements.keys().collect::<Vec<_>>(), ["a", "b"]);
 }
 
-/// What orchestrators change in stacks without groups: every update is accepted, and whoever is not
-/// concerned stays where it is.
+/// Changes by orchestrators to stacks without groups: every update is accepted, and servers that it does not
+/// concern stay where they are.
 #[tokio::test(flavor = "multi_thread")]
 async fn updates_never_stand_in_the_way() {
     let site = Site::new().await;
@@ -315,8 +314,8 @@ async fn updates_never_stand_in_the_way() {
     assert_eq!(usages(&site).await, json!({}));
 }
 
-/// A server whose instance is gone is nobody's hindrance: it gets another place when it is reserved
-/// itself, and not before.
+/// A server whose instance is gone hinders no other: it gets another place when it is reserved itself, and not
+/// before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_stands_in_nobodys_way() {
     let site = Site::new().await;
@@ -373,7 +372,7 @@ async fn an_instance_that_is_there_already_takes_its_place() {
     site.audit().await;
 }
 
-/// What can only be done is not tried out.
+/// Operations other than plans have no dry run.
 #[tokio::test(flavor = "multi_thread")]
 async fn only_plans_are_tried_out() {
     let site = Site::new().await;

@@ -8,7 +8,7 @@ use crate::site::{Answer, Asker, Site};
 /// The project whose stacks these are.
 pub const PROJECT: &str = "5c0ff8a4-3a3d-4c4e-9f5e-2b6a0e6f1d33";
 
-/// A server of so many `VCPU`, with memory and disk in proportion.
+/// Returns a server with this number of `VCPU`, with memory and disk in proportion.
 pub fn server(vcpu: i64) -> Value {
     server_in(vcpu, &[])
 }
@@ -25,7 +25,7 @@ pub fn server_in(vcpu: i64, groups: &[&str]) -> Value {
     })
 }
 
-/// What a server of so many `VCPU` needs of `VCPU`, `MEMORY_MB` and `DISK_GB`.
+/// Returns the `VCPU`, `MEMORY_MB` and `DISK_GB` of a server with this number of `VCPU`.
 pub fn amounts(vcpu: i64) -> [i64; 3] {
     [vcpu, 512 * vcpu, 5 * vcpu]
 }
@@ -62,7 +62,7 @@ pub fn claim(allocations: Value, generation: Option<i64>) -> Value {
     body
 }
 
-/// A claim of so much on one host that stocks everything itself.
+/// Returns a claim on one host that has all inventories itself.
 pub fn claim_on(host: Uuid, vcpu: i64) -> Value {
     let [class_vcpu, memory_mb, disk_gb] = amounts(vcpu);
     let wanted = json!({"VCPU": class_vcpu, "MEMORY_MB": memory_mb, "DISK_GB": disk_gb});
@@ -96,7 +96,7 @@ impl Site {
         self.planner().get(&format!("/v1/placements/{server}")).await.expect(200).json()
     }
 
-    /// What a consumer holds, by provider.
+    /// Returns the allocations of a consumer, by provider.
     pub async fn held_by(&self, consumer: impl std::fmt::Display) -> Value {
         let path = format!("/allocations/{consumer}");
         self.placement().get(&path).await.expect(200).json()["allocations"].clone()
@@ -119,7 +119,7 @@ pub fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
 
-/// What is said to be held, as it can be claimed.
+/// Returns the reported allocations in the form of a claim.
 pub fn claimable(held: &Value) -> Value {
     let held = held.as_object().unwrap();
     let amounts = held.iter().map(|(id, it)| (id.clone(), json!({"resources": it["resources"]})));

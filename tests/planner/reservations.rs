@@ -100,7 +100,7 @@ async fn r34_another_host_is_found_if_the_planned_one_is_not_among_the_locations
     let free = others(&[&home, &other])[0];
     let reserved = reserve(&tenant, "a", &[free]).await;
     assert_eq!((&reserved["location"], &reserved["reserved"]), (&json!(free), &json!(true)));
-    // Who need not move does not.
+    // A server without need to move stays.
     assert_eq!(host(&show(&tenant, "stack").await, "b"), other);
     assert_eq!(vcpus(&site).await, [(free.to_owned(), 3), (other, 3)].into());
     finish(&site, &before).await;
@@ -126,7 +126,7 @@ async fn r34_who_is_not_reserved_gives_way_to_who_is() {
     let why = refused(&tenant, "a", json!({"locations": [there]}), 409).await;
     assert!(why.starts_with("Ostro error: "), "{why}");
     assert_eq!(all(&site, &tenant).await, as_it_was);
-    // What is reserved itself finds another place if it has to.
+    // A reserved server finds another place if it has to.
     let third = others(&[&other, there])[0];
     assert_eq!(reserve(&tenant, "a", &[third, there]).await["location"], third);
     assert_ne!(home, other);
@@ -217,7 +217,7 @@ async fn r36_the_instance_is_known_once_it_is_reserved_for() {
     // Without one, it is still the same.
     let body = json!({"locations": others(&[])});
     assert_eq!(tenant.post("/v1/placements/a", body).await.expect(201).json(), reserved);
-    // The server is built once more, as another instance.
+    // The server is rebuilt as another instance.
     assert_eq!(reserve("a", &two).await.expect(201).json()["resource_id"], json!(two));
     // No instance is two servers.
     let as_it_was = all(&site, &tenant).await;
@@ -257,7 +257,7 @@ async fn r36_the_instance_that_was_reserved_for_last_counts() {
     let made = create(&tenant, "stack", json!({"a": known, "b": server("b", 1)})).await;
     assert_eq!(placement(&tenant, "a").await["resource_id"], "r1");
     tenant.post("/v1/placements/a", json!({"resource_id": "r2"})).await.expect(201);
-    // What the plan was told when it was made is older.
+    // The plan's own document is older.
     reserve(&tenant, "b", &[&host(&made, "b")]).await;
     assert_eq!(placement(&tenant, "a").await["resource_id"], "r2");
     let other = having(server("a", 1), "resource_id", json!("r3"));

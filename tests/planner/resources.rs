@@ -1,5 +1,5 @@
-//! What resources may say and where that puts their servers: all spellings there ever were, zones,
-//! traits, room, and what is accepted and means nothing here.
+//! Properties of resources and their effects: all spellings there ever were, zones, traits, room, and ignored
+//! properties.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use crate::stack::{
     create, finish, flavored, group, host, hosts, plan, server, show, usages, vcpus, with,
 };
 
-/// Writes inventories of a provider anew.
+/// Replaces the inventories of a provider.
 async fn inventories(site: &Site, provider: Uuid, inventories: Value) {
     let path = format!("/resource_providers/{provider}/inventories");
     let mut body = site.placement().get(&path).await.expect(200).json();
@@ -64,7 +64,7 @@ async fn r54_groups_name_their_members_by_name_or_id() {
         assert_ne!(host(&made, id), host(&made, "b"), "{nth}");
         finish(&site, &before).await;
     }
-    // Only references are: an image may be called as a server is.
+    // Only references count: an image may have the name of a server.
     let image = with(server("x", 1), "image", json!("y"));
     create(&tenant, "stack", json!({"a": image, "b": server("y", 1)})).await;
     let unknown = json!({"a": server("x", 1), "g": group("affinity", "host", &["a", "z"])});

@@ -1,4 +1,4 @@
-//! What the clients and test suites of the first implementation do, one scenario after the other.
+//! Scenarios of the clients and test suites of the first implementation, one after the other.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -175,7 +175,7 @@ async fn rest_a_large_plan_with_volumes_and_pipes() {
     let moved = hosts(&admin.put("/v1/plans/ceph", body).await.expect(201).json());
     assert_ne!(moved["ceph3"], there["ceph3"]);
     assert_eq!(moved["ceph3"][..3], there["ceph3"][..3]);
-    // One more, of no ring; nobody moves for it.
+    // One more, of no ring; no server moves for it.
     resources.insert("more".to_owned(), flavored("more", "m1.medium"));
     let body = json!({"action": "update", "plan_name": "ceph", "resources": resources});
     let mut updated = hosts(&admin.put("/v1/plans/ceph", body).await.expect(201).json());
@@ -232,7 +232,7 @@ async fn rest_a_stack_from_its_beginning_to_its_end() {
     }
     let booked = usages(&site).await;
     assert_eq!(booked.values().map(|it| it["VCPU"].as_i64().unwrap()).sum::<i64>(), 2);
-    // An update adds one, and nobody else moves.
+    // An update adds one, and no other server moves.
     let mut more = resources;
     more["three"] = resource("three");
     let body = json!({"action": "update", "original_resources": {}, "resources": more});

@@ -1,4 +1,4 @@
-//! Who may ask for what, and who sees what.
+//! Authorization, and the visibility of plans.
 
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ async fn r07_plans_are_for_every_project_and_migrations_for_administrators() {
         assert_eq!(answer.header("content-type"), "text/plain; charset=UTF-8");
     }
     assert_eq!(show(&tenant, "stack").await, made);
-    // Whoever changes it, the plan stays its project's.
+    // The plan stays in its project, even if another one changes it.
     let admin = site.admin_of("other");
     let moved = admin.put("/v1/plans/stack", body).await.expect(201).json();
     assert_eq!(show(&tenant, "stack").await, moved);

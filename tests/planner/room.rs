@@ -1,4 +1,4 @@
-//! How servers take room, and give it back: the largest that fit, few hosts, holds that expire.
+//! Allocation and release of capacity: the largest that fit, few hosts, holds that expire.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ async fn r80_holds_expire_that_nobody_reserves() {
     let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
     assert_eq!(counts, json!({"plans": 1, "placements": 2, "expired_holds": 1}));
     assert_eq!(usages(&site).await["r01h01"]["VCPU"], 1);
-    // Whoever asks again gets a place again.
+    // A repeated request gets a place again.
     let made = create(&admin, "s", servers()).await;
     assert_eq!(host(&made, "a"), "r01h01");
     let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();

@@ -11,7 +11,7 @@ fn server_group(policy: &str) -> Value {
     json!({"type": "OS::Nova::ServerGroup", "properties": {"policies": [policy]}})
 }
 
-/// So many servers of 1 `VCPU`, `s1`, ..., that name a server group `sg` of this policy.
+/// Returns `count` servers of 1 `VCPU`, `s1`, ..., that name a server group `sg` of this policy.
 fn bound(count: usize, policy: &str) -> Value {
     let mut resources = json!({"sg": server_group(policy)});
     for nth in 1..=count {
@@ -24,14 +24,14 @@ fn member(name: &str, group: &Value) -> Value {
     with(server(name, 1), "scheduler_hints", json!({"group": group}))
 }
 
-/// One rack of so many hosts of 4 `VCPU`.
+/// Makes a site of one rack with this number of hosts of 4 `VCPU`.
 async fn site(hosts: usize) -> Site {
     let site = Site::new().await;
     site.racks(1, hosts, [4, 1, 1]).await;
     site
 }
 
-/// What the answer with a new plan says is ignored.
+/// Returns the ignored properties that the response with a new plan names.
 async fn ignored(asker: &Asker, resources: Value) -> Value {
     let answer = asker.post("/v1/plans", plan("stack", resources)).await.expect(201);
     serde_json::from_str(answer.header("berth-ignored")).unwrap()
@@ -102,7 +102,7 @@ async fn members_come_and_go_with_updates() {
     finish(&site, &before).await;
 }
 
-/// How many servers each host has, descending.
+/// Returns the numbers of servers on the hosts, descending.
 fn counts(plan: &Value) -> Vec<usize> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for host in hosts(plan).into_values() {

@@ -22,12 +22,12 @@ use crate::support::served::{PATIENCE, Served, wide};
 pub struct Site {
     pub database: PgConnectOptions,
     client: reqwest::Client,
-    /// Where it serves the Placement API and the planner's.
+    /// The addresses of the Placement API and the planner.
     addresses: [String; 2],
     server: Server,
 }
 
-/// What runs a server.
+/// The program that serves.
 enum Server {
     /// This process, as long as the site lives.
     Here { app: Box<App>, _served: Served },
@@ -35,7 +35,7 @@ enum Server {
     Process,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -43,7 +43,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// One of the APIs as somebody asks it.
+/// A client of one of the APIs.
 #[derive(Clone)]
 pub struct Asker {
     client: reqwest::Client,
@@ -61,10 +61,10 @@ pub struct Host<'a> {
     pub traits: &'a [&'a str],
 }
 
-/// How much slower time passes for plans than it does: they come to the same end on a busy machine.
+/// The clock of plans runs slower by this factor, so that they have the same result on a busy machine.
 const SLOWER: u32 = 5;
 
-/// How long a server and its database may take to come again after they were killed.
+/// Timeout for a server and its database to return after they were killed.
 const RETURN_MAX: Duration = Duration::from_mins(2);
 /// The pause before a server that is gone is asked again.
 const RETURN_PAUSE: Duration = Duration::from_millis(50);
@@ -116,7 +116,7 @@ impl Site {
         Self::at(addresses, database, Server::Here { app: Box::new(app), _served: served })
     }
 
-    /// What another process serves at these addresses, which may be killed and started again.
+    /// Makes a site of another process at these addresses, which may be killed and started again.
     pub fn of_process(addresses: [String; 2], database: &PgConnectOptions) -> Self {
         Self::at(addresses, database, Server::Process)
     }
@@ -148,7 +148,7 @@ impl Site {
         self.asker(0).header(version.0, version.1).header("x-auth-token", "admin")
     }
 
-    /// The planner as nobody in particular asks it.
+    /// Returns a client of the planner without an identity.
     pub fn stranger(&self) -> Asker {
         self.asker(1)
     }
@@ -196,7 +196,7 @@ impl Site {
         ids
     }
 
-    /// Racks `CUSTOM_RACK_R01`, ... of so many equal hosts `r01h01`, ..., each with these amounts of
+    /// Creates racks `CUSTOM_RACK_R01`, ... with equal hosts `r01h01`, ..., each with these amounts of
     /// `VCPU`, `MEMORY_MB` and `DISK_GB`.
     pub async fn racks(&self, racks: usize, hosts: usize, size: [i64; 3]) -> Vec<Uuid> {
         let mut ids = Vec::new();
@@ -272,8 +272,8 @@ impl Asker {
             if !self.may_die {
                 return answer.unwrap();
             }
-            // Who reads asks again until the server and its database are there again. Whether a change
-            // that was not answered has happened, nobody knows.
+            // Reads are repeated until the server and its database are back. For a change without a response, it is
+            // unknown whether it was made.
             let missed = answer.as_ref().map_or(true, |answer| answer.status == 503);
             if method != "GET" || !missed || began.elapsed() > RETURN_MAX {
                 let none = |error: reqwest::Error| Answer {
@@ -329,7 +329,7 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// What an error says, once it has been seen to be a whole one of this status.
+    /// Returns the text of an error, after checking that it is complete and has this status.
     #[track_caller]
     pub fn explanation(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{}", self.text());

@@ -10,7 +10,7 @@ use crate::site::{Asker, Site};
 /// Usages by resource class, by the names of hosts.
 pub type Usages = BTreeMap<String, Value>;
 
-/// A server that needs so many `VCPU`.
+/// Returns a server with this number of `VCPU`.
 pub fn server(name: &str, vcpu: i64) -> Value {
     json!({
         "type": "OS::Nova::Server",
@@ -76,7 +76,7 @@ pub fn hosts(plan: &Value) -> BTreeMap<String, String> {
     placements.map(|(id, placement)| (id.clone(), host(placement))).collect()
 }
 
-/// How many servers of a plan each rack or host has, by the first characters of the host's name.
+/// Returns the number of servers of a plan on each rack or host, by the first characters of the host's name.
 pub fn counts(plan: &Value, characters: usize) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for host in hosts(plan).values() {
@@ -119,7 +119,7 @@ pub async fn store_group(site: &Site, name: &str, kind: &str, level: &str, membe
     site.admin().put(&path, json!({"members": members})).await.expect(201);
 }
 
-/// What is used of every provider, as the Placement API has it.
+/// Returns the usages of every provider, from the Placement API.
 pub async fn usages(site: &Site) -> Usages {
     let placement = site.placement();
     let providers = placement.get("/resource_providers").await.expect(200).json();
@@ -132,7 +132,7 @@ pub async fn usages(site: &Site) -> Usages {
     usages
 }
 
-/// How many `VCPU` are used of each host on which some are.
+/// Returns the used `VCPU` of each host with any in use.
 pub async fn vcpus(site: &Site) -> BTreeMap<String, i64> {
     let used = usages(site).await.into_iter();
     let used = used.map(|(name, used)| (name, used["VCPU"].as_i64().unwrap_or(0)));
@@ -150,14 +150,13 @@ pub async fn finish(site: &Site, before: &Usages) {
     site.audit().await;
 }
 
-/// What a consumer holds, by the ids of providers.
+/// Returns the allocations of a consumer, by the ids of providers.
 pub async fn allocations(site: &Site, consumer: &str) -> Value {
     let found = site.placement().get(&format!("/allocations/{consumer}")).await.expect(200);
     found.json()["allocations"].clone()
 }
 
-/// The body by which an instance of the project `p`, as Nova does it, allocates so many `VCPU` of a
-/// provider.
+/// Returns the body with which an instance of the project `p`, as Nova does it, claims `VCPU` of a provider.
 pub fn claim(provider: Uuid, vcpu: i64) -> Value {
     claim_of("p", provider, vcpu)
 }
@@ -173,7 +172,7 @@ pub fn claim_of(project: &str, provider: Uuid, vcpu: i64) -> Value {
     })
 }
 
-/// An instance of the project `p` comes to a provider and allocates so many `VCPU` of it.
+/// Makes an instance of the project `p` claim `VCPU` of a provider.
 pub async fn arrive(site: &Site, instance: Uuid, provider: Uuid, vcpu: i64) {
     arrive_of(site, "p", instance, provider, vcpu).await;
 }

@@ -1,6 +1,6 @@
-//! Whole stacks on a small site: what orchestrators' templates and the first engine's own fixtures ask
-//! for, and whether it fits. What a group asks is checked by reading the answers literally, within a
-//! stack and, for stored groups, across all stacks there are.
+//! Whole stacks on a small site: the requests of orchestrators' templates and the first engine's own fixtures, and
+//! whether they fit. The rules of groups are checked literally on the responses, within a stack and, for stored
+//! groups, across all stacks.
 //!
 //! The site is that of the first engine's tests: two racks of two hosts with eight slots each.
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::site::Site;
 
-/// What a host has, and what a server takes of it: an eighth.
+/// The size of a host, and of a server: an eighth.
 const HOST: [i64; 3] = [16, 16_000, 1_000];
 const SERVER: [i64; 3] = [2, 2_000, 20];
 
-/// A group of a stack: its id, what it asks, at which level, of whom (servers, and groups by their
-/// ids), and by which name it is stored.
+/// A group of a stack: its id, its rule, its level, its members (servers, and groups by their
+/// ids), and the name under which it is stored.
 #[derive(Clone, Debug)]
 struct Group {
     id: &'static str,
@@ -172,7 +172,7 @@ fn below(stack: &Stack, member: &'static str) -> Vec<&'static str> {
     }
 }
 
-/// Where the servers of other stacks are that are in a stored group, each by itself.
+/// Returns the hosts of each server of other stacks that is in a stored group.
 fn elsewhere(stacks: &[Stack], placed: &Placed, but: usize, stored: &str) -> Vec<BTreeSet<String>> {
     let others = placed.iter().filter(|(nth, _)| **nth != but);
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What state all is in.
+//! The status of the planner.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ async fn r27_status_of_each_subsystem() {
     let kept = tenant.get("/v1/status").await.expect(200).json()["status"]["ostro"].clone();
     let expected = json!({"plans": 1, "placements": 3, "expired_holds": 2});
     assert_eq!(kept["resources"], expected);
-    // What is down is named, and why is nobody's business.
+    // The failed part is named, without the reason.
     site.execute("alter table placements rename to elsewhere").await;
     let why = tenant.get("/v1/status").await.explanation(500);
     assert_eq!(why, "The subsystem ostro does not answer.");

@@ -18,7 +18,7 @@ const STACKS_MAX: usize = 12;
 /// The status of an answer that does not say whether a change has happened.
 const UNKNOWN: u16 = 503;
 
-/// What all clients know.
+/// The state shared by all clients.
 #[derive(Debug)]
 pub struct Storm {
     pub crowd: Crowd,
@@ -159,15 +159,15 @@ impl Client {
         }
     }
 
-    /// Lists a stack whose plan exists or may exist, so that somebody ends it one day. Another client may
-    /// have asked to end it before it was made, and taken it off the list.
+    /// Lists a stack whose plan exists or may exist, so that a client ends it at some time. Another client may have
+    /// tried to end it before it was made, and taken it off the list.
     fn list_made(&self, stack: &Stack, answer: &Answer) {
         if [201, UNKNOWN].contains(&answer.status) {
             self.storm.list(stack);
         }
     }
 
-    /// The same plan once more, sometimes elsewhere, sometimes with other servers.
+    /// Requests the same plan again, sometimes elsewhere, sometimes with other servers.
     async fn repeat(&mut self) {
         let Some(stack) = self.stack() else { return };
         let mut body = stack.body.clone();
@@ -368,7 +368,7 @@ impl Client {
         }
     }
 
-    /// Somebody deletes what is held for a plan, as if it were anybody's.
+    /// Deletes the hold of a plan, as any client might.
     async fn drop_hold(&mut self) {
         let Some((_, server)) = self.resource() else { return };
         let shown = self.site.planner().get(&format!("/v1/placements/{server}")).await;

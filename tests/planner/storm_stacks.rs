@@ -1,4 +1,4 @@
-//! What a client in the storm asks for: stacks with servers of every form, volumes, groups of every kind, and
+//! Random stacks of a client in the storm: servers of every form, volumes, groups of every kind, and
 //! policies.
 
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ const SERVER_GROUPS: [(&str, Option<i64>); 5] = [
     ("soft-anti-affinity", None),
 ];
 
-/// A stack that somebody has asked for.
+/// A stack that a client has requested.
 #[derive(Clone, Debug)]
 pub struct Stack {
     pub id: String,

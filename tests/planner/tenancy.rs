@@ -1,4 +1,4 @@
-//! What one project plans binds no other, and tells no other anything.
+//! A plan of one project does not bind other projects, and is not visible to them.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -18,7 +18,7 @@ async fn reserve_for(asker: &Asker, server: &str, instance: Uuid) -> Value {
     asker.post(&format!("/v1/placements/{server}"), body).await.expect(201).json()
 }
 
-/// What is said of a reservation, without what differs each time.
+/// Returns the outcome of a reservation, without the parts that differ each time.
 fn told(reserved: &Value) -> Vec<String> {
     let keys = reserved.as_object().unwrap().keys();
     keys.map(|key| format!("{key}: {}", reserved[key].is_string())).collect()
@@ -46,7 +46,7 @@ async fn an_instance_of_another_project_is_as_one_that_does_not_exist() {
         assert_eq!(told(&known), told(&unknown));
     }
     reserve_for(&other, "a", instance).await;
-    // Nobody took the hold over, and another host is recommended as for any hold.
+    // The hold was not taken over, and another host is recommended as for any hold.
     assert_eq!(allocations(&site, &held).await.as_object().unwrap().len(), 1);
     let body = json!({"resource_id": instance});
     let asked = json!({"resource_id": instance, "locations": ["r01h01", "r01h02"]});
@@ -91,7 +91,7 @@ async fn only_the_ticket_of_the_project_that_claims_counts() {
     let body = json!({"resource_id": instance});
     owner.post("/v1/placements/b", body).await.explanation(409);
     owner.delete("/v1/plans/second").await.expect(204);
-    // Where an instance is that went to another project is not for the old one.
+    // The host of an instance that went to another project is hidden from the old one.
     let path = format!("/allocations/{instance}");
     let mut gone = claim_of("elsewhere", providers[0], 2);
     gone["consumer_generation"] = json!(1);
@@ -145,7 +145,7 @@ async fn stacks_are_those_of_a_project() {
     let odd = create(&two, named, json!({})).await;
     assert_eq!((show(&one, named).await, show(&two, named).await), (mine.clone(), odd));
     two.delete(&format!("/v1/plans/{named}")).await.expect(204);
-    // Who sees all means its own, or else the only one there is.
+    // A caller who sees all projects gets the own plan, or else the only one.
     let admin = site.admin();
     for (method, body) in [("GET", None), ("DELETE", None), ("OPTIONS", None)] {
         let why = admin.ask(method, "/v1/plans/stack", body).await.explanation(409);

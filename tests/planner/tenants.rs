@@ -1,5 +1,5 @@
-//! Units that groups have to themselves, for as long as instances of theirs run there: also if plans do not have
-//! these instances any more.
+//! Exclusive units of groups, for as long as instances of theirs run there, even if no plan has these instances any
+//! more.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use crate::requests::{
 };
 use crate::site::Site;
 
-/// How an instance is left without a placement.
+/// The way in which an instance loses its placement.
 #[derive(Clone, Copy, Debug)]
 enum Leave {
     DeletePlan,
@@ -73,7 +73,7 @@ async fn stranger(site: &Site, host: Uuid, status: u16) {
     }
 }
 
-/// A host, a rack or a cluster is kept for an instance whose placement is gone, until its last allocation there is.
+/// A host, a rack or a cluster stays reserved for an instance without a placement, until its last allocation ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unit_is_kept_for_a_running_instance_whose_plan_is_gone() {
     let site = Site::new().await;
@@ -129,7 +129,7 @@ async fn the_last_of_the_tenants_frees_the_unit() {
     leave(&site, "second", Leave::UpdatePlan).await;
     gone(&site, first).await;
     stranger(&site, hosts[0], 409).await;
-    // A further server of the group finds its host, and nobody else does.
+    // A further server of the group finds its host, and no other server does.
     let third = settle(&site, "third", "r01h01", &["alone"]).await;
     let mut other = server(1);
     other["locations"] = json!(["r01h01"]);

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::site::Site;
 use crate::stack::{create, host, named, plan, server, store_group, with};
 
-/// A provider below another one, or by itself, with inventories and traits.
+/// Creates a provider, with or without a parent, with inventories and traits.
 pub async fn provider(
     site: &Site,
     name: &str,
@@ -38,7 +38,7 @@ pub async fn join(site: &Site, id: Uuid, aggregate: Uuid) {
     site.placement().put(&format!("{path}/aggregates"), body).await.expect(200);
 }
 
-/// How much of a class of a provider is held.
+/// Returns the use of a class of a provider.
 pub async fn used(site: &Site, id: Uuid, class: &str) -> i64 {
     let usages = site.placement().get(&format!("/resource_providers/{id}/usages")).await;
     usages.expect(200).json()["usages"][class].as_i64().unwrap_or(0)
@@ -67,7 +67,7 @@ async fn servers_are_packed_into_the_nodes_of_a_host() {
     site.audit().await;
 }
 
-/// A host with one provider of processors for each of some amounts, and so many devices of one unit.
+/// Creates a host with one provider of processors for each of some amounts, and devices of one unit.
 async fn host_of_devices(site: &Site, name: &str, cpus: &[i64], devices: usize) -> Uuid {
     let root = provider(site, name, None, json!({"MEMORY_MB": {"total": 1024}}), &[]).await;
     for (nth, total) in cpus.iter().enumerate() {
@@ -173,7 +173,7 @@ async fn hosts_share_what_they_draw_on() {
     site.audit().await;
 }
 
-/// The operator's switch: strangers are let in, and the hosts stay among the candidates.
+/// The operator's switch: strangers are admitted, and the hosts stay among the candidates.
 #[tokio::test(flavor = "multi_thread")]
 async fn r68_strangers_are_only_reported_if_that_is_wanted() {
     let site = Site::reporting().await;

@@ -1,4 +1,4 @@
-//! What holds at any time, whoever does what at the same time: asked of the database in one snapshot.
+//! Invariants under all concurrent requests, read from the database in one snapshot.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::requests::text;
 use crate::site::Site;
 
-/// What clients have done by themselves, which the planner cannot answer for.
+/// Independent changes by clients, for which the planner is not responsible.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Consumers that took over what a server held, to migrate it.
@@ -28,7 +28,7 @@ const CAPACITY: &str = "
     from inventories i join providers p on p.id = i.provider_id
     where i.used > floor((i.total - i.reserved) * i.allocation_ratio)";
 
-/// Whatever is held for plans is held for a placement.
+/// Every hold of a plan belongs to a placement.
 const HOLDS_OF_NOBODY: &str = "
     select format('hold %s is of no placement', c.uuid)
     from consumers c join consumer_types t on t.id = c.consumer_type_id
@@ -51,7 +51,7 @@ const COUNTED_TWICE: &str = "
     from placements p join at hold on hold.uuid = p.consumer
     join at instance on instance.uuid = p.ticket and instance.root_id = hold.root_id";
 
-/// Nobody is in a unit that a group has to itself but those of the group. $1: see
+/// Exclusive units have no consumers outside their group. $1: see
 /// [`Known::migrations`]; $2, $3: see [`Known::former`].
 const STRANGERS: &str = "
     select distinct format('%s is on %s, which is kept for %s', c.uuid, r.name, e.group_id)
@@ -97,7 +97,7 @@ const MEMBERS: &str = "
     union all
     select format('placement %s is in %s', id, name) from (table joined except table asked) as it";
 
-/// No placement that nobody has taken over is without its hold. $1: see [`Known::dropped`].
+/// Every placement without an instance has its hold. $1: see [`Known::dropped`].
 const HELD: &str = "
     select format('nothing is held for placement %s', p.id) from placements p
     where p.consumer = p.id and p.id <> all($1)
@@ -125,7 +125,7 @@ const SPOTS: &str = "
 
 type SpotRow = (Uuid, String, Option<Uuid>, Option<String>, String, String, String, bool, bool);
 
-/// Where a server is that the planner placed.
+/// The host of a server that the planner placed.
 #[derive(Clone, Debug)]
 struct Spot {
     host: String,
@@ -138,8 +138,8 @@ impl Spot {
     }
 }
 
-/// Everything that does not hold, one sentence each. What is known is asked once the snapshot is taken:
-/// clients note what they do before they do it.
+/// Returns all violations, one sentence each. The known changes are read after the snapshot is taken: clients
+/// record a change before they make it.
 pub async fn faults(session: &mut PgConnection, known: impl FnOnce() -> Known) -> Vec<String> {
     let mut faults = berth::store::audit::audit(session).await.unwrap();
     let mut snapshot = session.begin().await.unwrap();
@@ -191,7 +191,7 @@ pub async fn faults(session: &mut PgConnection, known: impl FnOnce() -> Known) -
     faults
 }
 
-/// What stored groups ask of servers that the planner placed.
+/// Checks the rules of stored groups on servers that the planner placed.
 fn stored_groups(spots: &[SpotRow]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut taken: HashMap<(Uuid, String), String> = HashMap::new();
@@ -286,14 +286,14 @@ fn breaks(kind: &str, terms: &Value, units: &[&str], whole: bool) -> bool {
 }
 
 impl Site {
-    /// Fails unless all that has to hold does, in this state and for these answers.
+    /// Fails unless all invariants hold, in this state and for these responses.
     pub async fn assert_true(&self, known: &Known) {
         let faults = faults(&mut self.session().await, || known.clone()).await;
         assert!(faults.is_empty(), "{faults:#?}");
         self.assert_answers_are_true().await;
     }
 
-    /// Fails unless nobody holds anything, and no host is kept for anybody.
+    /// Fails unless there are no allocations and no exclusive hosts.
     pub async fn assert_empty(&self) {
         self.audit().await;
         let left: Vec<String> = sqlx::query_scalar(

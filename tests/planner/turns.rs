@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use berth::fairness::turns::{Asker, Turn};
+use berth::fairness::turns::{Requester, Turn};
 use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options, PlannerSettings};
 use berth::store::{Store, StoreOptions};
@@ -21,7 +21,7 @@ fn plan(stack: &str) -> Value {
 
 /// As many turns as one project may have.
 fn busy(app: &App, project: &str) -> Vec<Turn> {
-    let turn = || app.plan_turns.turn_now(Asker::named(project));
+    let turn = || app.plan_turns.turn_now(Requester::named(project));
     std::iter::from_fn(turn).collect()
 }
 

@@ -120,7 +120,7 @@ async fn a_server_that_joins_a_diversity_group_moves_away() {
     site.assert_true(&none()).await;
 }
 
-/// Servers of a plan that come to be apart do not stay together, nor do those who are reserved.
+/// Servers of a plan that are separated do not stay together, nor do reserved ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_come_to_be_apart_do_not_stay_together() {
     let site = Site::new().await;
@@ -165,7 +165,7 @@ async fn an_instance_keeps_the_unit_of_its_group() {
     site.claims(Uuid::new_v4(), claim_on(hosts[0], 1)).await.expect(204);
 }
 
-/// A rack is kept for a group whose two servers end at once, at two replicas: nobody keeps it then.
+/// A rack is exclusive to a group whose two servers end at once, at two replicas: then it is free.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unit_is_free_when_all_have_left_at_once() {
     let site = Site::new().await;
@@ -196,7 +196,7 @@ async fn a_unit_is_free_when_all_have_left_at_once() {
     }
 }
 
-/// The last server of a group leaves while a plan brings the next one: the unit is kept for it.
+/// The last server of a group leaves while a plan brings the next one: the unit stays exclusive.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unit_stays_kept_when_one_comes_while_the_last_leaves() {
     let site = Site::new().await;
@@ -229,7 +229,7 @@ async fn a_unit_stays_kept_when_one_comes_while_the_last_leaves() {
     }
 }
 
-/// Who gives its host up to everybody need not leave it.
+/// A server that gives up its exclusive host need not leave it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_leaves_its_group_may_stay_where_it_is() {
     let site = Site::new().await;

@@ -1,5 +1,5 @@
-//! Changes of plans: more servers, other servers, and servers that migrate. Whoever is not concerned
-//! stays where it is.
+//! Changes of plans: more servers, other servers, and servers that migrate. Servers that a change does not concern
+//! stay where they are.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::stack::{
     server, show, usages, vcpus, with,
 };
 
-/// So many hosts of 4 `VCPU`, `r01h01`, ...
+/// Makes a site with this number of hosts of 4 `VCPU`, `r01h01`, ...
 async fn hosts_of_four(count: usize) -> (Site, Usages) {
     let site = Site::new().await;
     site.racks(1, count, [4, 1, 1]).await;
@@ -103,7 +103,7 @@ async fn r44_what_is_new_is_added_and_what_is_there_is_changed() {
     assert_eq!(changed["placements"]["a"], made["placements"]["a"]);
     assert_eq!(changed["placements"]["c"], added["placements"]["c"]);
     assert_eq!(vcpus(&site).await.values().sum::<i64>(), 9);
-    // What the client thinks is there, and is not, is new as well.
+    // A server that the client names as existing, and that does not exist, is new as well.
     let unknown = json!({"d": with(server("d", 1), "image", json!("cirros"))});
     let changed = update(&tenant, adding("stack", unknown, json!({}))).await;
     assert_eq!(hosts(&changed).len(), 4);
@@ -188,7 +188,7 @@ async fn r45_the_resources_of_an_update_are_all_there_are() {
     assert_eq!(hosts(&updated).keys().collect::<Vec<_>>(), ["b", "d"]);
     assert_eq!(updated["placements"]["b"], made["placements"]["b"]);
     assert_eq!(show(&tenant, "stack").await, updated);
-    // What is removed was nobody's yet, and is free at once.
+    // A removed server without an instance frees its capacity at once.
     assert_eq!(vcpus(&site).await.values().sum::<i64>(), 5);
     assert_eq!(placements(&tenant).await.as_array().unwrap().len(), 2);
     let body = replacing(json!({}));
@@ -207,7 +207,7 @@ async fn r45_who_comes_finds_the_room_of_who_goes() {
     let (home, free) = (host(&made, "a"), host(&made, "b"));
     assert_eq!((host(&updated, "a"), host(&updated, "c")), (home.clone(), free.clone()));
     assert_eq!(vcpus(&site).await, [(home, 3), (free.clone(), 4)].into());
-    // What is reserved gives nothing back.
+    // A reserved server frees nothing.
     reserve(&tenant, "c", &[&free]).await;
     let body = replacing(json!({"a": server("a", 3), "d": server("d", 4)}));
     tenant.put("/v1/plans/stack", body).await.explanation(409);
@@ -232,7 +232,7 @@ async fn r45_what_is_reserved_leaves_the_plan_and_keeps_its_room() {
     // Its room is not for others.
     let other = replacing(json!({"b": server("b", 3), "c": server("c", 3)}));
     tenant.put("/v1/plans/stack", other).await.explanation(409);
-    // Who comes back has it again.
+    // A server that comes back has it again.
     let updated = update(&tenant, replacing(both)).await;
     assert_eq!(updated, made);
     assert_eq!(placement(&tenant, "a").await, kept);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::support::postgres::empty_database;
 
-/// What a replica of the version before writes: a plan of two servers, one of them reserved.
+/// Writes the rows of a replica of the previous version: a plan of two servers, one of them reserved.
 async fn plan(conn: &mut PgConnection, project: &str, stack: &str, resource: &str) -> Uuid {
     let id = Uuid::new_v4();
     let statement = format!(

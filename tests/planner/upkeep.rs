@@ -1,5 +1,5 @@
-//! An operator in the storm: devices come below the hosts, are moved and renamed, get traits and go,
-//! and hosts get the inventories anew that they have.
+//! An operator in the storm: devices are added to hosts, moved, renamed, given traits and removed,
+//! and hosts get their present inventories again.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -28,8 +28,8 @@ impl Upkeep {
         }
     }
 
-    /// A device comes below one host, moves below the next, and goes; both hosts are told once more
-    /// what they have.
+    /// Adds a device to one host, moves it to the next, and removes it; then writes the present inventories of both
+    /// hosts.
     async fn tend(&self, round: usize) {
         let hosts = &self.storm.crowd.hosts;
         let [one, two] = [hosts[round % hosts.len()].0, hosts[(round + 5) % hosts.len()].0];

@@ -13,7 +13,7 @@ const URL: &str = "/compat/v1";
 struct Client(Asker);
 
 impl Client {
-    /// What the client reads from an answer: JSON, if the status is one of success.
+    /// Returns the content of a response, as the client does: JSON, if the status is one of success.
     async fn ask(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value, u16> {
         let body = body.map(|body| body.to_string().into_bytes());
         let answer = self.0.ask(method, &format!("{URL}{path}"), body).await;
@@ -185,7 +185,7 @@ async fn r90_a_server_of_no_stack_gets_a_plan_of_its_own() {
     let answer = nova.ask("POST", "/plans", Some(body(&["r01h02"]))).await.unwrap();
     let placement = &answer["plan"]["placements"][instance.to_string()];
     assert_eq!(passed(&["r01h02"], placement), ["r01h02"]);
-    // The instance takes over what is held, although nobody has reserved it.
+    // The instance takes over the hold, although it was not reserved.
     arrive(&site, instance, ids[1], 1).await;
     assert_eq!(vcpus(&site).await, [("r01h02".to_owned(), 1)].into());
     site.placement().delete(&format!("/allocations/{instance}")).await.expect(204);

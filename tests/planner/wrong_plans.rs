@@ -314,7 +314,7 @@ async fn bodies_of_plans_and_placements_are_json_objects() {
         ] {
             admin.ask(method, path, Some(bad)).await.explanation(400);
         }
-        // What it is called does not matter.
+        // The content type does not matter.
         let odd = admin.clone().header("content-type", "text/html").header("accept", "image/png");
         odd.ask(method, path, Some(b"{\"x\": 1}".to_vec())).await.explanation(400);
     }

@@ -41,7 +41,7 @@ pub(crate) struct Cloud {
     pub(crate) rows: Vec<ProviderRow>,
 }
 
-/// The UUID that stands for a name.
+/// Returns the UUID of a name.
 pub(crate) fn uuid(name: &str) -> Uuid {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
@@ -193,8 +193,8 @@ impl Cloud {
     }
 }
 
-/// A request in the words of the query string. Providers and aggregates go by their names; `old`
-/// stands for a microversion before 1.29.
+/// Parses a request in the syntax of the query string. Providers and aggregates go by their names; `old`
+/// means a microversion before 1.29.
 pub(crate) fn request(query: &str) -> Request {
     let mut request = Request { nested: true, ..Request::default() };
     for pair in query.split('&') {

@@ -1,4 +1,4 @@
-//! Where the reference is wrong: what it does not do right is done right here, but for D3.
+//! Defects of the reference, which Berth does not have, except for D3.
 
 use crate::cloud::Cloud;
 use crate::examples::{shared_disk, two_nodes};
@@ -33,7 +33,7 @@ fn d2_amounts_do_not_leak_from_one_candidate_into_another() {
 
 #[test]
 fn d3_a_group_without_resources_needs_a_positive_condition() {
-    // Kept as it is: nobody ever said what it should be.
+    // The same as in the reference: no document defines the right result.
     let cloud = Cloud::new("cn; VCPU:8; HW_X; A\n n < cn; ; HW_Y");
     let with = |group: &str| {
         let query = format!("resources_A=VCPU:1&{group}&same_subtree=_A,_B&group_policy=none");

@@ -10,7 +10,7 @@ use berth::world::{Name, World};
 
 use crate::cloud::{Cloud, request};
 
-/// One host with so many devices of so much each.
+/// Makes one host with `count` devices of `each` units.
 fn devices(count: usize, each: i32) -> Cloud {
     let mut lines = "cn; VCPU:64\n".to_owned();
     for device in 0..count {
@@ -30,7 +30,7 @@ fn groups(amounts: &[i64]) -> Request {
     Request { groups, nested: true, ..Request::default() }
 }
 
-/// Candidates found and pauses made, giving up after so many pauses.
+/// Returns the numbers of candidates found and pauses made, with at most `pauses_max` pauses.
 fn run(world: &Arc<World>, request: &Request, pauses_max: usize) -> (usize, usize) {
     let mut search = find(Arc::clone(world), request).unwrap();
     let (mut found, mut pauses) = (0, 0);
@@ -91,7 +91,7 @@ fn one_device_too_few_is_seen_at_once() {
 
 #[test]
 fn too_few_devices_of_one_kind_are_seen_at_once() {
-    // Of devices in general there are enough, and of each by itself there is enough.
+    // There are enough devices in total, and enough of each kind.
     let mut lines = "cn; VCPU:64\n".to_owned();
     for device in 0..40 {
         let kind = if device < 19 { "HW_X" } else { "HW_Y" };

@@ -99,8 +99,8 @@ fn only(found: &Explanation, request: &Request, kept: &[usize]) -> Request {
     others.fold(request.clone(), |request, condition| without(&request, condition))
 }
 
-/// Whether a request can consist of nothing but some of the conditions, with the same meaning: steps of
-/// combining conditions stand for several, and all others are about the providers of their group's classes.
+/// Returns whether a request can consist of only some of the conditions, with the same meaning: steps of
+/// combining conditions belong to several, and all others concern the providers of their group's classes.
 fn can_stand_alone(found: &Explanation, kept: &[usize]) -> bool {
     let condition = |nth: usize| &found.conditions[nth].counted.condition;
     let has_its_classes = |nth: &usize| {
@@ -115,8 +115,8 @@ fn can_stand_alone(found: &Explanation, kept: &[usize]) -> bool {
     has_group && kept.iter().all(|nth| !condition(*nth).is_combined() && has_its_classes(nth))
 }
 
-/// The near misses, all of them sorted: those first that lack the smallest part of what is asked for. What is no amount
-/// counts as all of one. Of those that lack equally much, the one that was created first.
+/// Returns the near misses, all of them sorted: first those that lack the smallest part of the request. A condition
+/// without an amount counts as all of one. Equal ones are in the order of their creation.
 fn nearest_first(world: &World, found: &Explanation) -> Vec<NearMiss> {
     let mut all = found.near_misses.clone();
     let place = |it: &NearMiss| {

@@ -33,7 +33,7 @@ fn total(cloud: &Cloud, query: &str) -> (u64, u64) {
     (at_least, at_most)
 }
 
-/// What fits on each host, best first.
+/// Returns the number that fits on each host, best first.
 fn by_host(world: &World, found: &Fit) -> Vec<(String, u64, u64)> {
     let name = |id| world.provider_by_id(id).unwrap().name().to_owned();
     found.hosts.iter().map(|it| (name(it.root), it.fits.at_least, it.fits.at_most)).collect()
@@ -322,7 +322,7 @@ struct Most<'m> {
 }
 
 impl Most<'_> {
-    /// With what is left in each pool, and candidates from a position on.
+    /// Finds the maximum, with these amounts left in each pool, and candidates from a position on.
     fn find(&mut self, left: &[i64], from: usize) -> Option<u64> {
         let Some(candidate) = self.candidates.get(from) else { return Some(0) };
         let key = (left.to_vec(), from);
@@ -343,7 +343,7 @@ impl Most<'_> {
     }
 }
 
-/// What can be claimed of these candidates.
+/// Returns the maximum number of claims of these candidates.
 fn most(rows: &[ProviderRow], candidates: BTreeSet<Allocations>) -> Option<u64> {
     let candidates: Vec<Allocations> = candidates.into_iter().collect();
     let pools: BTreeSet<(Uuid, ClassId)> =
@@ -358,7 +358,7 @@ fn most(rows: &[ProviderRow], candidates: BTreeSet<Allocations>) -> Option<u64> 
     Most { candidates: &candidates, known: HashMap::new(), pools, steps: 20_000 }.find(&left, 0)
 }
 
-/// What can be claimed at some anchors.
+/// Returns the number of claims at some anchors.
 fn claimed(
     rows: &[ProviderRow],
     request: &Request,
@@ -370,7 +370,7 @@ fn claimed(
     most(rows, candidates.into_iter().map(|it| it.allocations).collect())
 }
 
-/// Takes one candidate of a host after the other, until there is none.
+/// Claims one candidate of a host after the other, until there is none left.
 fn claimed_one_by_one(rows: &[ProviderRow], request: &Request, host: ProviderId) -> Option<u64> {
     let catalogue = generate::catalogue();
     let mut rows = rows.to_vec();

@@ -250,7 +250,7 @@ proptest! {
             let has_resources = request.groups.iter().all(|group| !group.resources.is_empty());
             for (position, condition) in conditions.iter().enumerate() {
                 let rest = without(&request, condition);
-                // What is asked for twice cannot be given up once.
+                // A condition that is given twice cannot be dropped once.
                 let combines = matches!(condition, Condition::Group(_) | Condition::Merge)
                     || conditions.iter().filter(|it| *it == condition).count() > 1;
                 if failing.conditions.is_empty() || !has_resources || !is_known || combines || rest.groups.len() < request.groups.len() {

@@ -31,7 +31,7 @@ pub(crate) fn aggregate_uuid(number: u128) -> Uuid {
     Uuid::from_u128(0xF000 + number)
 }
 
-/// What a provider is like, apart from its place in a tree.
+/// The properties of a provider, apart from its place in a tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Likeness {
     inventories: Vec<InventoryRow>,

@@ -76,7 +76,7 @@ fn suffixes(prefix: &str, numbers: Range<usize>) -> String {
     joined(numbers, |nth| format!(",_{prefix}{nth}"))
 }
 
-/// Two NUMA nodes with so many providers of one kind below each.
+/// Returns two NUMA nodes, each with a number of providers of one kind below it.
 fn nodes(first: usize, second: usize, kind: &str) -> String {
     let mut lines = "cn; VCPU:64\n a < cn; NET_BW:9\n b < cn; NET_BW:9\n".to_owned();
     for (node, count) in [("a", first), ("b", second)] {
@@ -324,7 +324,7 @@ fn amounts_of_a_set(n: usize, near: bool) -> (String, String) {
     (lines, format!("{query}&resources_m=NET_BW:1&same_subtree={set}"))
 }
 
-/// What becomes of each request of each family in some sizes, with a bound for the steps.
+/// Runs each request of each family in some sizes, with a limit of steps.
 fn each(sizes: &[usize], mut check: impl FnMut(&str, &Cloud, &Request, bool, u64)) {
     for Family { name, of, degree } in FAMILIES {
         for (size, near) in sizes.iter().flat_map(|size| [(*size, false), (*size, true)]) {

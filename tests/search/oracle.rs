@@ -105,7 +105,7 @@ impl<'a> Oracle<'a> {
         aggregates.iter().any(|it| self.row(provider).aggregates.contains(it))
     }
 
-    /// All candidates there are, or the name that is told to be unknown.
+    /// Returns all candidates, or the unknown name.
     pub(crate) fn candidates(&self, request: &Request) -> Result<BTreeSet<Candidate>, Unknown> {
         self.candidates_at(request, |_| true)
     }

@@ -32,7 +32,7 @@ fn share(tree: &[&ProviderRow], class: ClassId) -> Option<i128> {
     Some(if sums.1 == 0 { 0 } else { sums.0 * WHOLE / sums.1 })
 }
 
-/// The score of a tree: its documentation, written down once more.
+/// Returns the score of a tree, written literally after the documentation.
 fn score(oracle: &Oracle<'_>, root: ProviderId, request: &Request, ranking: &Ranking) -> i128 {
     let tree: Vec<&ProviderRow> =
         oracle.rows.iter().filter(|row| oracle.root(row.id) == root).collect();
@@ -201,8 +201,8 @@ fn weights_of_classes_traits_and_aggregates_add_up() {
     assert_eq!(found, ["c:VCPU:1", "b:VCPU:1", "d:VCPU:1", "a:VCPU:1"]);
 }
 
-/// So many hosts that only some of them are looked at. In use to various shares; those for which `is_narrow` gives
-/// no more than one unit at once, so that they do not fit although they have room.
+/// Returns more hosts than are examined, in use to various shares; those for which `is_narrow` holds allow only one
+/// unit at once, so that they do not fit although they have room.
 fn many(is_narrow: impl Fn(usize) -> bool) -> Vec<ProviderRow> {
     let template = Cloud::new("a; VCPU:16 MEMORY_MB:64").rows.remove(0);
     let host = |nth: usize| {

@@ -41,7 +41,7 @@ enum Happening {
     Catalogue {
         shares: bool,
     },
-    /// The same rows once more.
+    /// The same rows again.
     Repeat(Index),
 }
 
@@ -257,7 +257,7 @@ fn a_tree_may_grow_beyond_a_block_and_shrink_again() {
         let request = crate::cloud::request("resources1=VCPU:300&resources2=VCPU:690&limit=100000");
         candidates(&Arc::new(world.clone()), &request).unwrap()
     };
-    // 690 fits into eleven providers, and 300 then into all that are left.
+    // 690 fits into eleven providers, and 300 then into all others.
     assert_eq!(found(&world).len(), 11 * 400);
     assert_eq!(found(&world), found(&scratch));
     for id in (2..=700).rev() {

@@ -56,7 +56,7 @@ fn combined(world: &World, walk: &Walk, tree: &Tree<'_>) -> BTreeSet<Allocations
     found
 }
 
-/// What the walk says of the request.
+/// The conditions that the walk extracts from the request.
 struct Walk {
     amounts: Vec<Vec<(ClassId, i64)>>,
     clauses: usize,

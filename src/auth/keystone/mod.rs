@@ -5,7 +5,7 @@
 //! and Keystone's URL. [`token`] parses the response. Tokens are stored and compared as hashes, and
 //! never logged.
 //!
-//! Each query runs in its own task ([`questions`]), which continues after the timeout of the requests
+//! Each query runs in its own task ([`queries`]), which continues after the timeout of the requests
 //! that wait for it. So a response that takes longer than that is cached when the client tries again.
 
 mod access;
@@ -14,7 +14,7 @@ mod client;
 mod credentials;
 mod error;
 mod options;
-mod questions;
+mod queries;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -31,16 +31,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 
 pub use self::access::Rule as AccessRule;
-use self::cache::{Cache, Entry, Key};
+use self::cache::{Cache, CacheEntry, TokenKey};
 pub use self::credentials::{Credentials, Domain, Scope, Secret, User};
 pub use self::error::Unavailable;
 pub use self::options::{AuthOptions, Options};
-use self::questions::{Question, Questions};
+use self::queries::{Queries, Query};
 use self::session::Session;
 pub(crate) use self::session::{ANSWER_MAX, AUTH_TOKEN, SUBJECT_TOKEN, secret, tokens_url};
 pub(crate) use self::token::Issued;
 pub use self::token::Token;
-use crate::fairness::turns::{Turns, Waiting};
+use crate::fairness::turns::{Turns, WaitingLimits};
 pub use crate::http_client::ClientTls;
 use crate::observe::spans::{milliseconds, span};
 
@@ -48,12 +48,12 @@ use crate::observe::spans::{milliseconds, span};
 /// service vouches for them. Further queries wait.
 const KNOWN_MAX: usize = 32;
 /// Maximum numbers of waiting queries for known callers.
-const KNOWN_WAITING: Waiting = Waiting { of_one: 4096, of_all: 8192 };
+const KNOWN_WAITING: WaitingLimits = WaitingLimits { per_requester: 4096, total: 8192 };
 /// Maximum number of concurrent queries about tokens that anyone could have made up. Further
 /// queries wait.
 const UNKNOWN_MAX: usize = 32;
 /// Maximum numbers of waiting queries about such tokens. One address cannot take all places.
-const UNKNOWN_WAITING: Waiting = Waiting { of_one: 256, of_all: 1024 };
+const UNKNOWN_WAITING: WaitingLimits = WaitingLimits { per_requester: 256, total: 1024 };
 /// Time for which invalid tokens are cached.
 const BAD_TTL: Duration = Duration::from_secs(5);
 
@@ -63,7 +63,7 @@ const KNOWN_LATE: usize = 64;
 /// The same for tokens that anyone could have made up.
 const UNKNOWN_LATE: usize = 64;
 /// Late queries never wait: one that finds no place is dropped.
-const NONE_WAITING: Waiting = Waiting { of_one: 0, of_all: 0 };
+const NONE_WAITING: WaitingLimits = WaitingLimits { per_requester: 0, total: 0 };
 /// Maximum duration of a query.
 const LATE_MAX: Duration = Duration::from_mins(2);
 /// Time for which late responses about projects are cached.
@@ -81,9 +81,9 @@ pub struct Keystone {
     known: Lanes,
     unknown: Lanes,
     /// Queries about tokens.
-    about_tokens: Arc<Questions<Key, Answer<Arc<Token>>>>,
+    token_queries: Arc<Queries<TokenKey, Answer<Arc<Token>>>>,
     /// Queries about projects.
-    about_projects: Arc<Questions<ProjectKey, Answer<()>>>,
+    project_queries: Arc<Queries<ProjectKey, Answer<()>>>,
     timeout: Duration,
     cache_time: Duration,
 }
@@ -104,7 +104,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn new(prompt: usize, waiting: Waiting, late: usize) -> Self {
+    fn new(prompt: usize, waiting: WaitingLimits, late: usize) -> Self {
         Self {
             prompt: Turns::bounded(prompt, prompt, waiting),
             late: Turns::bounded(late, late / 2, NONE_WAITING),
@@ -126,8 +126,8 @@ impl Keystone {
             projects: projects.time_to_live(PROJECT_TTL.min(cache_time)).build(),
             known: Lanes::new(KNOWN_MAX, KNOWN_WAITING, KNOWN_LATE),
             unknown: Lanes::new(UNKNOWN_MAX, UNKNOWN_WAITING, UNKNOWN_LATE),
-            about_tokens: Questions::new(),
-            about_projects: Questions::new(),
+            token_queries: Queries::new(),
+            project_queries: Queries::new(),
             timeout,
             cache_time,
         })
@@ -193,22 +193,22 @@ impl Keystone {
     ) -> Result<Option<T>, Unavailable> {
         match timeout(self.timeout, answer).await {
             Ok(Some(answer)) => answer,
-            Ok(None) => Err(Unavailable("the question to it broke off".to_owned())),
+            Ok(None) => Err(Unavailable("the query ended without a result".to_owned())),
             Err(_) => Err(self.no_answer()),
         }
     }
 
     fn no_answer(&self) -> Unavailable {
-        Unavailable(format!("no answer in {:?}", self.timeout))
+        Unavailable(format!("no response within {:?}", self.timeout))
     }
 
     async fn ask_about_token(
         self: &Arc<Self>,
-        key: Key,
+        key: TokenKey,
         token: &str,
         from: Option<IpAddr>,
     ) -> Option<Answer<Arc<Token>>> {
-        let ask = |question: Arc<Question<_, _>>| {
+        let start = |shared_query: Arc<Query<_, _>>| {
             let (keystone, token) = (Arc::clone(self), token.to_owned());
             async move {
                 // Another query about it may have ended in the meantime.
@@ -224,14 +224,14 @@ impl Keystone {
                     let entry = keystone.entry(answer, began.elapsed());
                     Ok(keystone.cache.put(key, entry).await)
                 };
-                keystone.ask_in_turn(lanes, from, &question, validate).await
+                keystone.query_in_turn(lanes, from, &shared_query, validate).await
             }
         };
-        self.about_tokens.answer(key, ask).await
+        self.token_queries.result(key, start).await
     }
 
     async fn ask_about_project(self: &Arc<Self>, key: ProjectKey, id: &str) -> Option<Answer<()>> {
-        let ask = |question: Arc<Question<_, _>>| {
+        let start = |shared_query: Arc<Query<_, _>>| {
             let (keystone, id) = (Arc::clone(self), id.to_owned());
             async move {
                 let has_project = async {
@@ -242,28 +242,28 @@ impl Keystone {
                     }
                     Ok(exists.then_some(()))
                 };
-                keystone.ask_in_turn(&keystone.known, None, &question, has_project).await
+                keystone.query_in_turn(&keystone.known, None, &shared_query, has_project).await
             }
         };
-        self.about_projects.answer(key, ask).await
+        self.project_queries.result(key, start).await
     }
 
     /// Runs a query when its turn comes; `None` if all requests for it give up before. After the timeout of
     /// requests, the query gives its place to another one, and continues among the late ones.
-    async fn ask_in_turn<K: Eq + Hash, T>(
+    async fn query_in_turn<K: Eq + Hash, T>(
         &self,
         lanes: &Lanes,
         from: Option<IpAddr>,
-        question: &Question<K, Answer<T>>,
+        shared_query: &Query<K, Answer<T>>,
         query: impl Future<Output = Answer<T>>,
     ) -> Option<Answer<T>> {
         let client = client::client(from);
         let turn = tokio::select! {
             turn = lanes.prompt.turn(client).instrument(span!("queue")) => turn,
-            () = question.abandoned() => return None,
+            () = shared_query.abandoned() => return None,
         };
         let Ok(turn) = turn else {
-            let crowded = "too many requests wait for a question to it already";
+            let crowded = "too many requests wait for it already";
             return Some(Err(Unavailable(crowded.to_owned())));
         };
         let began = Instant::now();
@@ -275,15 +275,15 @@ impl Keystone {
         let Some(_place) = lanes.late.turn_now(client) else {
             return Some(Err(self.no_answer()));
         };
-        tracing::debug!("waiting longer for Keystone, so that its answer is known afterwards");
+        tracing::debug!("waiting longer for Keystone, to cache its late response");
         let answer = timeout_at(began + self.late_max(), query).await;
         match &answer {
             Ok(Ok(_)) => tracing::info!(
                 took_ms = milliseconds(began.elapsed()),
-                "Keystone answered after the time that requests wait for it"
+                "Keystone responded after the timeout of requests"
             ),
             Ok(Err(failure)) => tracing::debug!(%failure, "Keystone failed late"),
-            Err(_) => tracing::debug!("Keystone did not answer late either"),
+            Err(_) => tracing::debug!("Keystone did not respond later either"),
         }
         Some(answer.unwrap_or_else(|_| Err(self.no_answer())))
     }
@@ -296,13 +296,13 @@ impl Keystone {
 
     /// Makes the cache entry of a response. Keystone may have checked the token when the query arrived, so the time
     /// that it took counts.
-    fn entry(&self, answer: Option<Token>, took: Duration) -> Entry {
+    fn entry(&self, answer: Option<Token>, took: Duration) -> CacheEntry {
         let Some(answer) = answer else {
-            return Entry { token: None, ttl: BAD_TTL.min(self.cache_time) };
+            return CacheEntry { token: None, ttl: BAD_TTL.min(self.cache_time) };
         };
         let lives = answer.expires - OffsetDateTime::now_utc();
         let ttl = self.cache_time.saturating_sub(took);
         let ttl = ttl.min(lives.try_into().unwrap_or(Duration::ZERO));
-        Entry { token: Some(Arc::new(answer)), ttl }
+        CacheEntry { token: Some(Arc::new(answer)), ttl }
     }
 }

@@ -16,7 +16,7 @@ use tracing::{Instrument as _, Span};
 use super::error::Unavailable;
 use super::options::Options;
 use super::token::{Issued, Token};
-use crate::http_client::{Answer, ExchangeError, Failure, HttpClient};
+use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient};
 use crate::observe::spans::span;
 use crate::observe::trace_context;
 
@@ -48,12 +48,12 @@ pub(super) struct Session {
     client: HttpClient,
     options: Options,
     auth_url: Url,
-    own: Mutex<Standing>,
+    own: Mutex<OwnTokenState>,
 }
 
 /// Berth's own token, and the failure of the last attempt to get one.
 #[derive(Debug, Default)]
-struct Standing {
+struct OwnTokenState {
     token: Option<Arc<OwnToken>>,
     failed: Option<(Instant, Unavailable)>,
 }
@@ -100,18 +100,18 @@ impl Session {
         allow_expired: bool,
     ) -> Result<Option<Token>, Unavailable> {
         let Some(subject) = secret(token) else { return Ok(None) };
-        let question = |own: &OwnToken| {
+        let request = |own: &OwnToken| {
             let mut url = own.tokens_url.clone();
             let query = if allow_expired { "nocatalog&allow_expired=1" } else { "nocatalog" };
             url.set_query(Some(query));
             let subject = (SUBJECT_TOKEN, subject.clone());
             (url, HeaderMap::from_iter([subject, (ACCESS_RULES, ACCESS_RULES_VERSION)]))
         };
-        let answer = self.ask(question).await?;
+        let answer = self.query(request).await?;
         match answer.status {
             StatusCode::OK => Token::parse(&answer.body).map(Some).map_err(Unavailable),
             StatusCode::NOT_FOUND => Ok(None),
-            other => Err(Unavailable(format!("it answered a question about a token with {other}"))),
+            other => Err(Unavailable(format!("it responded to a token validation with {other}"))),
         }
     }
 
@@ -123,7 +123,7 @@ impl Session {
 
     /// Returns whether a project with this id exists.
     pub(super) async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
-        let answer = self.ask(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
+        let answer = self.query(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
         match answer.status {
             StatusCode::OK => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
@@ -132,34 +132,32 @@ impl Session {
                  or reader with --keystone-system-scope all"
                     .to_owned(),
             )),
-            other => {
-                Err(Unavailable(format!("it answered a question about a project with {other}")))
-            }
+            other => Err(Unavailable(format!("it responded to a project query with {other}"))),
         }
     }
 
     /// Sends a query with Berth's own token, and again with a new one if Keystone refuses the first.
-    async fn ask(
+    async fn query(
         &self,
-        question: impl Fn(&OwnToken) -> (Url, HeaderMap),
-    ) -> Result<Answer, Unavailable> {
+        request: impl Fn(&OwnToken) -> (Url, HeaderMap),
+    ) -> Result<CompleteResponse, Unavailable> {
         let own = self.own_token(None).await?;
-        let answer = self.ask_with(&own, &question).await?;
+        let answer = self.query_with(&own, &request).await?;
         if answer.status != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         // The token was revoked, or Keystone has lost it.
-        tracing::info!("Keystone does not know our own token any more; getting a new one");
+        tracing::info!("Keystone no longer accepts Berth's own token; getting a new one");
         let own = self.own_token(Some(&own)).await?;
-        self.ask_with(&own, &question).await
+        self.query_with(&own, &request).await
     }
 
-    async fn ask_with(
+    async fn query_with(
         &self,
         own: &OwnToken,
-        question: impl Fn(&OwnToken) -> (Url, HeaderMap),
-    ) -> Result<Answer, Unavailable> {
-        let (url, mut headers) = question(own);
+        request: impl Fn(&OwnToken) -> (Url, HeaderMap),
+    ) -> Result<CompleteResponse, Unavailable> {
+        let (url, mut headers) = request(own);
         headers.insert(AUTH_TOKEN, own.header.clone());
         self.send(Method::GET, url, headers, None).await
     }
@@ -170,9 +168,9 @@ impl Session {
         refused: Option<&Arc<OwnToken>>,
     ) -> Result<Arc<OwnToken>, Unavailable> {
         let came = Instant::now();
-        let mut standing = self.own.lock().await;
+        let mut state = self.own.lock().await;
         let now = OffsetDateTime::now_utc();
-        let known = standing.token.clone().filter(|token| {
+        let known = state.token.clone().filter(|token| {
             token.expires > now && !refused.is_some_and(|refused| Arc::ptr_eq(refused, token))
         });
         if let Some(token) = &known
@@ -180,7 +178,7 @@ impl Session {
         {
             return Ok(Arc::clone(token));
         }
-        if let Some((at, failure)) = &standing.failed
+        if let Some((at, failure)) = &state.failed
             && *at > came
         {
             // Another request tried while this one waited for the lock.
@@ -189,11 +187,11 @@ impl Session {
         match self.authenticate().await {
             Ok(token) => {
                 let token = Arc::new(token);
-                *standing = Standing { token: Some(Arc::clone(&token)), failed: None };
+                *state = OwnTokenState { token: Some(Arc::clone(&token)), failed: None };
                 Ok(token)
             }
             Err(failure) => {
-                standing.failed = Some((Instant::now(), failure.clone()));
+                state.failed = Some((Instant::now(), failure.clone()));
                 known.ok_or(failure)
             }
         }
@@ -209,7 +207,7 @@ impl Session {
             return Err(Unavailable("it does not accept Berth's own credentials (401)".to_owned()));
         }
         if status != StatusCode::CREATED {
-            let why = format!("it answered the request for Berth's own token with {status}");
+            let why = format!("it responded to the request for Berth's own token with {status}");
             return Err(Unavailable(why));
         }
         let header = answer.headers.get(SUBJECT_TOKEN).cloned();
@@ -254,7 +252,7 @@ impl Session {
         url: Url,
         headers: HeaderMap,
         body: Option<&Value>,
-    ) -> Result<Answer, Unavailable> {
+    ) -> Result<CompleteResponse, Unavailable> {
         let mut failures = 0;
         loop {
             let span = span!(
@@ -277,7 +275,7 @@ impl Session {
                 Err(ExchangeError::Failed(
                     failure @ (Failure::NotConnected(_) | Failure::Broken(_)),
                 )) if failures < self.options.retries => {
-                    tracing::debug!(%failure, "asking Keystone once more");
+                    tracing::debug!(%failure, "repeating a request to Keystone");
                     tokio::time::sleep(RETRY_AFTER * 2_u32.saturating_pow(failures)).await;
                     failures += 1;
                 }
@@ -289,9 +287,9 @@ impl Session {
 
 /// Records the outcome and duration of a request.
 async fn recorded(
-    exchange: impl Future<Output = Result<Answer, ExchangeError>>,
+    exchange: impl Future<Output = Result<CompleteResponse, ExchangeError>>,
     span: &Span,
-) -> Result<Answer, ExchangeError> {
+) -> Result<CompleteResponse, ExchangeError> {
     let began = Instant::now();
     let answer = exchange.await;
     let result = match &answer {
@@ -317,10 +315,10 @@ async fn recorded(
 pub(crate) fn tokens_url(base: &str) -> Result<Url, String> {
     let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("{base}: http or https is wanted"));
+        return Err(format!("{base}: expected http or https"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("a URL of Keystone must not have credentials in it".to_owned());
+        return Err("the URL of Keystone must not contain credentials".to_owned());
     }
     let path = url.path().trim_end_matches('/');
     let root = path.strip_suffix("/v3").or_else(|| path.strip_suffix("/v2.0")).unwrap_or(path);

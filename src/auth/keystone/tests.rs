@@ -25,7 +25,7 @@ const CALLER: &str = "192.0.2.1";
 /// `strangers`.
 #[derive(Clone)]
 struct Fake {
-    asked: mpsc::UnboundedSender<String>,
+    queries: mpsc::UnboundedSender<String>,
     strangers: Arc<Semaphore>,
 }
 
@@ -36,7 +36,7 @@ async fn answer(State(fake): State<Fake>, method: Method, headers: HeaderMap) ->
         return (StatusCode::CREATED, [("x-subject-token", "own")], body).into_response();
     }
     let token = headers["x-subject-token"].to_str().unwrap().to_owned();
-    fake.asked.send(token.clone()).unwrap();
+    fake.queries.send(token.clone()).unwrap();
     if token.starts_with("good") {
         return body.into_response();
     }
@@ -46,7 +46,7 @@ async fn answer(State(fake): State<Fake>, method: Method, headers: HeaderMap) ->
 
 struct Scene {
     keystone: Arc<Keystone>,
-    asked: mpsc::UnboundedReceiver<String>,
+    queries: mpsc::UnboundedReceiver<String>,
     strangers: Arc<Semaphore>,
 }
 
@@ -59,8 +59,8 @@ impl Scene {
     /// Starts the server, and a client with these times.
     async fn waiting(timeout: Duration, cache_time: Duration) -> Self {
         let strangers = Arc::new(Semaphore::new(0));
-        let (told, asked) = mpsc::unbounded_channel();
-        let fake = Fake { asked: told, strangers: Arc::clone(&strangers) };
+        let (sender, queries) = mpsc::unbounded_channel();
+        let fake = Fake { queries: sender, strangers: Arc::clone(&strangers) };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let auth_url = format!("http://{}", listener.local_addr().unwrap());
         let router = axum::Router::new().fallback(answer).with_state(fake);
@@ -80,7 +80,7 @@ impl Scene {
             retries: 0,
             cache_time,
         };
-        Self { keystone: Arc::new(Keystone::new(options).unwrap()), asked, strangers }
+        Self { keystone: Arc::new(Keystone::new(options).unwrap()), queries, strangers }
     }
 
     async fn is_valid(&self, token: &str, from: &str) -> Result<bool, String> {
@@ -91,7 +91,7 @@ impl Scene {
 
     /// Fills all places and the whole queue of one address with unknown tokens.
     async fn crowd(&mut self) {
-        for number in 0..UNKNOWN_MAX + UNKNOWN_WAITING.of_one {
+        for number in 0..UNKNOWN_MAX + UNKNOWN_WAITING.per_requester {
             let keystone = Arc::clone(&self.keystone);
             let from = STRANGER.parse().unwrap();
             tokio::spawn(async move {
@@ -99,9 +99,9 @@ impl Scene {
             });
         }
         for _ in 0..UNKNOWN_MAX {
-            self.asked.recv().await.unwrap();
+            self.queries.recv().await.unwrap();
         }
-        while self.keystone.unknown.prompt.waiting() < UNKNOWN_WAITING.of_one {
+        while self.keystone.unknown.prompt.waiting() < UNKNOWN_WAITING.per_requester {
             tokio::task::yield_now().await;
         }
     }
@@ -109,15 +109,15 @@ impl Scene {
 
 /// Such requests used to wait behind unknown tokens until their timeout, and then got 503.
 #[tokio::test]
-async fn tokens_that_were_valid_are_asked_about_while_strangers_wait() {
+async fn tokens_that_were_valid_are_validated_while_strangers_wait() {
     // Nothing is cached, so that each request queries Keystone.
     let mut scene = Scene::new(Duration::ZERO).await;
     assert_eq!(scene.is_valid("good", CALLER).await, Ok(true));
-    assert_eq!(scene.asked.recv().await.unwrap(), "good");
+    assert_eq!(scene.queries.recv().await.unwrap(), "good");
     scene.crowd().await;
     for _ in 0..3 {
         assert_eq!(scene.is_valid("good", CALLER).await, Ok(true));
-        assert_eq!(scene.asked.recv().await.unwrap(), "good");
+        assert_eq!(scene.queries.recv().await.unwrap(), "good");
     }
     // The same holds for the address of the others, as behind one proxy.
     assert_eq!(scene.is_valid("good", STRANGER).await, Ok(true));
@@ -129,12 +129,12 @@ async fn what_is_remembered_needs_no_place() {
     assert_eq!(scene.is_valid("good", CALLER).await, Ok(true));
     scene.strangers.add_permits(1);
     assert_eq!(scene.is_valid("bad", CALLER).await, Ok(false));
-    scene.asked.recv().await.unwrap();
-    scene.asked.recv().await.unwrap();
+    scene.queries.recv().await.unwrap();
+    scene.queries.recv().await.unwrap();
     scene.crowd().await;
     assert_eq!(scene.is_valid("good", CALLER).await, Ok(true));
     assert_eq!(scene.is_valid("bad", CALLER).await, Ok(false));
-    assert!(scene.asked.try_recv().is_err());
+    assert!(scene.queries.try_recv().is_err());
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_new_token_from_another_address_is_next() {
         let from = CALLER.parse().unwrap();
         tokio::spawn(async move { keystone.validate("good and new", false, Some(from)).await })
     };
-    while scene.keystone.unknown.prompt.waiting() <= UNKNOWN_WAITING.of_one {
+    while scene.keystone.unknown.prompt.waiting() <= UNKNOWN_WAITING.per_requester {
         tokio::task::yield_now().await;
     }
     // Two places become free, of which at most one goes to another request of the same stranger.
@@ -172,7 +172,7 @@ impl Scene {
 
     /// Waits until no query is in flight.
     async fn until_quiet(&self) {
-        while self.keystone.about_tokens.count() > 0 {
+        while self.keystone.token_queries.count() > 0 {
             tokio::task::yield_now().await;
         }
     }
@@ -184,21 +184,21 @@ async fn an_answer_that_comes_too_late_is_there_for_the_next_request() {
     let mut scene = Scene::waiting(SHORT, Duration::from_mins(5)).await;
     // The first may be in time or not: this machine may be slow.
     assert!(scene.until_known("good").await);
-    scene.asked.recv().await.unwrap();
+    scene.queries.recv().await.unwrap();
     for _ in 0..3 {
         let why = scene.is_valid("late", CALLER).await.unwrap_err();
-        assert!(why.contains("no answer in"), "{why}");
+        assert!(why.contains("no response within"), "{why}");
     }
     let all = (0..20).map(|_| scene.is_valid("late", STRANGER));
     assert!(futures_util::future::join_all(all).await.iter().all(Result::is_err));
     // It was sent once, and is still in flight.
-    assert_eq!(scene.asked.recv().await.unwrap(), "late");
-    assert_eq!(scene.keystone.about_tokens.count(), 1);
+    assert_eq!(scene.queries.recv().await.unwrap(), "late");
+    assert_eq!(scene.keystone.token_queries.count(), 1);
     scene.strangers.add_permits(1);
     scene.until_quiet().await;
     // The response is cached, although no request waited for it.
     assert_eq!(scene.is_valid("late", CALLER).await, Ok(false));
-    assert!(scene.asked.try_recv().is_err());
+    assert!(scene.queries.try_recv().is_err());
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn only_so_many_questions_go_on_without_those_who_asked() {
     }
     // One address has at most half of the places; its other queries were dropped.
     assert_eq!(scene.keystone.unknown.late.held(), UNKNOWN_LATE / 2);
-    assert_eq!(scene.keystone.about_tokens.count(), UNKNOWN_LATE / 2);
+    assert_eq!(scene.keystone.token_queries.count(), UNKNOWN_LATE / 2);
     assert!(scene.is_valid("late too", CALLER).await.is_err());
     while scene.keystone.unknown.prompt.held() > 0 {
         tokio::task::yield_now().await;
@@ -247,9 +247,9 @@ async fn a_question_that_nobody_waits_for_does_not_take_its_turn() {
     while scene.keystone.unknown.prompt.waiting() > waiting {
         tokio::task::yield_now().await;
     }
-    scene.strangers.add_permits(UNKNOWN_MAX + UNKNOWN_WAITING.of_one);
+    scene.strangers.add_permits(UNKNOWN_MAX + UNKNOWN_WAITING.per_requester);
     scene.until_quiet().await;
-    while let Ok(token) = scene.asked.try_recv() {
+    while let Ok(token) = scene.queries.try_recv() {
         assert_ne!(token, "left");
     }
 }

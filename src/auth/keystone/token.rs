@@ -94,7 +94,7 @@ impl Issued {
 fn view(body: &[u8]) -> Result<TokenView, String> {
     let body: BodyView = serde_json::from_slice(body).map_err(|error| {
         // The error's own message could repeat a part of the body.
-        format!("the answer is not that of a token: {:?} error", error.classify())
+        format!("the response is not a token: {:?} error", error.classify())
     })?;
     Ok(body.token)
 }
@@ -236,7 +236,7 @@ mod tests {
     fn what_is_no_token_is_told_without_being_repeated() {
         for body in ["", "{", "[]", "{}", r#"{"token": {}}"#, r#"{"token": {"user": "s3cret"}}"#] {
             let why = Token::parse(body.as_bytes()).unwrap_err();
-            assert!(why.contains("not that of a token") && !why.contains("s3cret"), "{why}");
+            assert!(why.contains("response is not a token") && !why.contains("s3cret"), "{why}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The caller of a request, as plain data.
 
-use crate::fairness::turns::Asker;
+use crate::fairness::turns::Requester;
 
 /// A caller, as authentication identified it: ids, not names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,8 +38,8 @@ pub enum Attribute<'c> {
 
 impl Caller {
     /// Returns the project that takes turns at long work, or the user if there is no project.
-    pub fn asker(&self) -> Asker {
-        Asker::named(self.project.as_deref().or(self.user.as_deref()).unwrap_or_default())
+    pub fn requester(&self) -> Requester {
+        Requester::named(self.project.as_deref().or(self.user.as_deref()).unwrap_or_default())
     }
 
     /// Returns whether the caller has a role; case does not matter.

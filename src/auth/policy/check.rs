@@ -52,7 +52,7 @@ pub(super) enum Piece {
 pub type Target<'t> = [(&'t str, Option<&'t str>)];
 
 /// The input of an evaluation.
-pub(super) struct Facts<'f> {
+pub(super) struct EvaluationInput<'f> {
     /// The caller.
     pub(super) caller: &'f Caller,
     /// The target of the request.
@@ -63,21 +63,21 @@ pub(super) struct Facts<'f> {
 
 impl Check {
     /// Returns whether the caller passes.
-    pub(super) fn passes(&self, facts: &Facts<'_>) -> bool {
+    pub(super) fn passes(&self, input: &EvaluationInput<'_>) -> bool {
         match self {
             Self::Always => true,
             Self::Never => false,
-            Self::Not(check) => !check.passes(facts),
-            Self::All(checks) => checks.iter().all(|check| check.passes(facts)),
-            Self::Any(checks) => checks.iter().any(|check| check.passes(facts)),
-            Self::Rule(name) => (facts.verdict)(name),
+            Self::Not(check) => !check.passes(input),
+            Self::All(checks) => checks.iter().all(|check| check.passes(input)),
+            Self::Any(checks) => checks.iter().any(|check| check.passes(input)),
+            Self::Rule(name) => (input.verdict)(name),
             Self::Role(role) => {
-                let role = role.fill(facts.target);
-                role.is_some_and(|role| facts.caller.has_role(&role))
+                let role = role.fill(input.target);
+                role.is_some_and(|role| input.caller.has_role(&role))
             }
             Self::Equal(left, right) => {
-                let right = right.fill(facts.target);
-                right.is_some_and(|right| left.is(&right, facts.caller))
+                let right = right.fill(input.target);
+                right.is_some_and(|right| left.is(&right, input.caller))
             }
         }
     }

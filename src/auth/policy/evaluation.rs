@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::caller::Caller;
-use super::check::{Check, Facts, Target};
+use super::check::{Check, EvaluationInput, Target};
 use super::named::NamedChecks;
 
 /// Maximum indentation of an explanation, in levels. Deeper levels are not indented further.
@@ -47,7 +47,11 @@ impl<'e> Evaluation<'e> {
             let verdict = number.and_then(|number| self.verdicts.get(number));
             matches!(verdict, Some(Some(true)))
         };
-        check.passes(&Facts { caller: self.caller, target: self.target, verdict: &verdict })
+        check.passes(&EvaluationInput {
+            caller: self.caller,
+            target: self.target,
+            verdict: &verdict,
+        })
     }
 
     /// Evaluates a rule, after those to which it refers.

@@ -24,14 +24,15 @@ pub(super) struct Text {
 /// A file cannot be read; the message names the file and its option.
 pub(super) fn read(file: Option<&Path>, directories: &[PathBuf]) -> Result<Vec<Text>, String> {
     let (of_file, of_directories) = ("--policy-file", "--policy-dirs");
-    let told = |option, path: &Path, error| format!("{option} {}: {error}", path.display());
+    let failure = |option, path: &Path, error| format!("{option} {}: {error}", path.display());
     let mut paths: Vec<_> = file.into_iter().map(|path| (of_file, path.to_owned())).collect();
     for directory in directories {
-        let inside = inside(directory).map_err(|error| told(of_directories, directory, error))?;
+        let inside =
+            inside(directory).map_err(|error| failure(of_directories, directory, error))?;
         paths.extend(inside.into_iter().map(|path| (of_directories, path)));
     }
     let text = |(option, path): (_, PathBuf)| {
-        let text = fs::read_to_string(&path).map_err(|error| told(option, &path, error))?;
+        let text = fs::read_to_string(&path).map_err(|error| failure(option, &path, error))?;
         Ok(Text { path, text })
     };
     paths.into_iter().map(text).collect()
@@ -90,7 +91,7 @@ fn check(rule: &MarkedYaml<'_>) -> Result<Check, String> {
         return language::parse(expression);
     }
     let YamlData::Sequence(list) = &rule.data else {
-        return Err("expected a text, such as \"role:admin\"; \"\" lets everybody pass".to_owned());
+        return Err("expected a text, such as \"role:admin\"; \"\" allows every caller".to_owned());
     };
     let unclear = || "expected a list of texts, or of lists of texts".to_owned();
     let lists: Option<Vec<Vec<String>>> = list.iter().map(parts).collect();
@@ -159,7 +160,7 @@ mod tests {
             ("a: {b: c}", "policy.yaml:1: rule \"a\": expected a text"),
             ("a: [[1]]", "policy.yaml:1: rule \"a\": expected a list of texts"),
             ("\n\na: role:x and", "policy.yaml:3: rule \"a\": the expression ends too early"),
-            ("a: \"http://x\"", "policy.yaml:1: rule \"a\": \"http://x\" would ask"),
+            ("a: \"http://x\"", "policy.yaml:1: rule \"a\": \"http://x\" would query"),
         ] {
             let fault = rules(text).unwrap_err();
             assert!(fault.starts_with(why), "{text}: {fault}");

@@ -118,8 +118,8 @@ impl Words {
         self.words.get(self.next)
     }
 
-    fn take(&mut self, wanted: &Word) -> bool {
-        let found = self.peek() == Some(wanted);
+    fn take(&mut self, expected: &Word) -> bool {
+        let found = self.peek() == Some(expected);
         self.next += usize::from(found);
         found
     }
@@ -173,11 +173,11 @@ fn leaf(text: &str) -> Result<Check, String> {
         _ => {}
     }
     let (kind, value) = text.split_once(':').ok_or_else(|| {
-        format!("\"{text}\" is no check: expected KIND:VALUE, such as role:admin")
+        format!("\"{text}\" is not a check: expected KIND:VALUE, such as role:admin")
     })?;
     match kind {
         "http" | "https" => Err(format!(
-            "\"{text}\" would ask another server for every request, which Berth does not do"
+            "\"{text}\" would query another server for every request, which Berth does not support"
         )),
         "rule" => Ok(Check::Rule(value.to_owned())),
         "role" => Ok(Check::Role(template(value)?)),
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_named() {
         for (text, named) in [
-            ("admin", "\"admin\" is no check"),
+            ("admin", "\"admin\" is not a check"),
             (" ", "ends too early"),
             ("role:a and", "ends too early"),
             ("role:a role:b", "\"role:b\" is not expected"),
@@ -283,8 +283,8 @@ mod tests {
             ("(role:a", "\")\" is missing"),
             ("role:a)", "\")\" is not expected"),
             ("'admin'", "'admin' is a text without"),
-            ("http://x/y", "ask another server"),
-            ("https://x/y", "ask another server"),
+            ("http://x/y", "query another server"),
+            ("https://x/y", "query another server"),
             ("project_id:%(project_id)d", "%(NAME)s"),
             ("role:50%", "%(NAME)s"),
             ("01:x", "not a plain number"),

@@ -75,8 +75,8 @@ impl Source {
         let known = |name: &str| operations().any(|it| it.name == name);
         let strange = |name: &str| is_for_operations(name) && !known(name);
         let strangers = overrides.iter().filter(|it| strange(&it.name));
-        let warnings = strangers
-            .map(|it| format!("{}: no operation is under the rule \"{}\"", it.place, it.name));
+        let warnings =
+            strangers.map(|it| format!("{}: no operation uses the rule \"{}\"", it.place, it.name));
         Ok((rules, warnings.collect()))
     }
 }
@@ -98,7 +98,7 @@ pub struct Policy {
     rules: ArcSwap<Rules>,
     source: Source,
     /// The content of the files when they were last checked, or the error of reading them.
-    seen: Mutex<Result<Vec<Text>, String>>,
+    last_read: Mutex<Result<Vec<Text>, String>>,
 }
 
 impl Policy {
@@ -109,8 +109,8 @@ impl Policy {
     pub fn load(source: Source) -> Result<(Self, Vec<String>), String> {
         let texts = file::read(source.file.as_deref(), &source.directories)?;
         let (rules, warnings) = source.rules(&texts).map_err(|fault| fault.to_string())?;
-        let (rules, seen) = (ArcSwap::from_pointee(rules), Mutex::new(Ok(texts)));
-        Ok((Self { rules, source, seen }, warnings))
+        let (rules, last_read) = (ArcSwap::from_pointee(rules), Mutex::new(Ok(texts)));
+        Ok((Self { rules, source, last_read }, warnings))
     }
 
     /// Returns the default rules.
@@ -119,7 +119,7 @@ impl Policy {
         // Without overrides this cannot fail.
         let rules = Rules::new(&[], &source.default_rule, !enforce_new_defaults);
         let rules = ArcSwap::from_pointee(rules.unwrap_or_else(|_| Rules::none()));
-        Self { rules, source, seen: Mutex::new(Ok(Vec::new())) }
+        Self { rules, source, last_read: Mutex::new(Ok(Vec::new())) }
     }
 
     /// Returns the effective rules.
@@ -143,11 +143,11 @@ impl Policy {
     /// Checks the files again. Files that cannot be used are reported once, until they change.
     pub fn reload(&self) -> Reload {
         let now = file::read(self.source.file.as_deref(), &self.source.directories);
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == now {
+        let mut last_read = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last_read == now {
             return Reload::Unchanged;
         }
-        seen.clone_from(&now);
+        last_read.clone_from(&now);
         let read =
             now.and_then(|texts| self.source.rules(&texts).map_err(|fault| fault.to_string()));
         match read {

@@ -25,7 +25,7 @@ pub(super) struct NamedChecks {
 
 /// The state of a rule in the search for cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum VisitState {
     New,
     OnPath,
     Done,
@@ -87,7 +87,7 @@ impl NamedChecks {
     /// Returns a rule that refers to itself, directly or through others. If it is the default rule, the missing rule
     /// that it replaces in the cycle comes with it. Every reference is followed once.
     pub(super) fn cycle(&self) -> Option<(&str, Option<&str>)> {
-        let mut states = vec![State::New; self.rules.len()];
+        let mut states = vec![VisitState::New; self.rules.len()];
         for root in 0..self.rules.len() {
             let mut path: Vec<(usize, slice::Iter<'_, usize>)> = Vec::new();
             let mut next = Some(root);
@@ -96,23 +96,23 @@ impl NamedChecks {
                     && let Some(state) = states.get_mut(number)
                 {
                     match state {
-                        State::New => {
-                            *state = State::OnPath;
+                        VisitState::New => {
+                            *state = VisitState::OnPath;
                             path.push((number, self.references(number).iter()));
                         }
-                        State::OnPath => {
+                        VisitState::OnPath => {
                             let path = path.iter().map(|(number, _)| *number);
                             let cycle: Vec<_> = path.skip_while(|it| *it != number).collect();
                             return self.first_of(&cycle);
                         }
-                        State::Done => {}
+                        VisitState::Done => {}
                     }
                 }
                 let Some((number, ahead)) = path.last_mut() else { break };
                 next = ahead.next().copied();
                 if next.is_none() {
                     if let Some(state) = states.get_mut(*number) {
-                        *state = State::Done;
+                        *state = VisitState::Done;
                     }
                     path.pop();
                 }

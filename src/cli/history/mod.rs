@@ -11,7 +11,7 @@ use super::columns::columns;
 use super::times::since;
 use crate::server::opening::settle_schema;
 use crate::server::serve::{Database, Failure};
-use crate::store::history::reading::{Entry, Found, Period, Question, read};
+use crate::store::history::reading::{HistoryEntry, HistoryQuery, HistoryResult, Period, read};
 
 /// The most entries that are printed.
 const LIMIT_MAX: i64 = 100_000;
@@ -59,10 +59,13 @@ pub async fn run(options: &HistoryQueryOptions) -> Result<String, Failure> {
     Ok(if options.json { format!("{:#}", document(&found)) } else { text(options, &found) })
 }
 
-async fn find(options: &HistoryQueryOptions, database: &Database) -> Result<Found, Failure> {
+async fn find(
+    options: &HistoryQueryOptions,
+    database: &Database,
+) -> Result<HistoryResult, Failure> {
     settle_schema(database).await?;
     let mut conn = database.connect().await?;
-    let question = Question {
+    let question = HistoryQuery {
         object: options.object.clone(),
         since: options.since.map(seconds),
         limit: options.limit,
@@ -77,7 +80,7 @@ fn seconds(time: OffsetDateTime) -> f64 {
 }
 
 /// What was found, for people.
-fn text(options: &HistoryQueryOptions, found: &Found) -> String {
+fn text(options: &HistoryQueryOptions, found: &HistoryResult) -> String {
     let object = &options.object;
     let mut text = if found.objects.is_empty() {
         format!("No provider is or was named {object:?}, as far as is known.\n")
@@ -92,7 +95,7 @@ fn text(options: &HistoryQueryOptions, found: &Found) -> String {
     text + &reach(options.since, &found.periods)
 }
 
-fn table(found: &Found) -> String {
+fn table(found: &HistoryResult) -> String {
     let heads = ["time", "kind", "object", "generation", "change", "user", "project", "request"];
     let or_none = |value: Option<&String>| value.map_or_else(|| "-".to_owned(), Clone::clone);
     let rows = found.entries.iter().map(|entry| {
@@ -132,7 +135,7 @@ fn reach(since: Option<OffsetDateTime>, periods: &[Period]) -> String {
 }
 
 /// What was found, for programs.
-fn document(found: &Found) -> Value {
+fn document(found: &HistoryResult) -> Value {
     let periods: Value = found
         .periods
         .iter()
@@ -142,7 +145,7 @@ fn document(found: &Found) -> Value {
     json!({"recorded": periods, "objects": found.objects, "changes": entries, "more": found.has_more})
 }
 
-fn view(entry: &Entry) -> Value {
+fn view(entry: &HistoryEntry) -> Value {
     let mut view = Map::new();
     view.insert("id".to_owned(), json!(entry.id));
     view.insert("time".to_owned(), json!(entry.at));

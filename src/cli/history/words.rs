@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::store::history::reading::Entry;
+use crate::store::history::reading::HistoryEntry;
 
 /// The longest text of a change, in characters.
 const LENGTH_MAX: usize = 160;
@@ -17,7 +17,7 @@ pub(super) fn state(text: Option<&str>) -> Value {
 }
 
 /// What has changed. Providers are named by their present names.
-pub(super) fn change(entry: &Entry, names: &BTreeMap<Uuid, String>) -> String {
+pub(super) fn change(entry: &HistoryEntry, names: &BTreeMap<Uuid, String>) -> String {
     let (before, after) = (state(entry.before.as_deref()), state(entry.after.as_deref()));
     let mut parts = Vec::new();
     match (&before, &after) {
@@ -105,11 +105,11 @@ mod tests {
     use uuid::Uuid;
 
     use super::change;
-    use crate::store::history::reading::Entry;
+    use crate::store::history::reading::HistoryEntry;
 
     fn words(before: &Value, after: &Value, names: &[(Uuid, &str)]) -> String {
         let text = |state: &Value| (!state.is_null()).then(|| state.to_string());
-        let entry = Entry {
+        let entry = HistoryEntry {
             id: 1,
             at: String::new(),
             at_seconds: 0.0,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::body::Body;
 use tokio::time::timeout;
 
-use crate::fairness::turns::Asker;
+use crate::fairness::turns::Requester;
 use crate::http::api::streamed;
 use crate::http::app::App;
 use crate::model::provider::InventoryRow;
@@ -125,7 +125,7 @@ impl Cloud {
 
     /// Reads both parts in one snapshot.
     async fn with_projects(app: &App) -> Result<Self, String> {
-        let turn = timeout(PROJECTS_WAIT_MAX, app.snapshots.turn(Asker::named(ASKER))).await;
+        let turn = timeout(PROJECTS_WAIT_MAX, app.snapshots.turn(Requester::named(ASKER))).await;
         let _turn = match turn {
             Ok(turn) => turn.map_err(|full| full.to_string())?,
             Err(_) => return Err("too many snapshots are being read".to_owned()),

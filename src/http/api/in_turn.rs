@@ -7,7 +7,7 @@ use tracing::Instrument as _;
 
 use super::Dialect;
 use super::problem::Problem;
-use crate::fairness::turns::{Asker, Turn, Turns};
+use crate::fairness::turns::{Requester, Turn, Turns};
 use crate::observe::spans::{self, span};
 
 /// Waits for a turn for at most `patience`.
@@ -16,11 +16,11 @@ use crate::observe::spans::{self, span};
 /// 503: the queue is full, or there was no turn in time; `late` is the detail of the latter.
 pub(in crate::http) async fn turn_within<D: Dialect>(
     turns: &Turns,
-    asker: Asker,
+    requester: Requester,
     patience: Duration,
     late: &str,
 ) -> Result<Turn, Problem<D>> {
-    let turn = turns.turn(asker).instrument(span!("queue"));
+    let turn = turns.turn(requester).instrument(span!("queue"));
     match tokio::time::timeout(patience, turn).await {
         Ok(turn) => turn.map_err(|error| Problem::not_now(error.to_string())),
         Err(_) => Err(Problem::not_now(late)),

@@ -85,7 +85,7 @@ where
         let origin = Origin::new(facts.request_id.clone(), facts.global_request_id.clone());
         let origin = Arc::new(origin);
         request.extensions_mut().insert(Arc::clone(&origin));
-        let entry = self.log.as_ref().map(|log| log.begin(facts));
+        let entry = self.log.as_ref().map(|log| log.start_entry(facts));
         let record = entry.clone().map(|entry: Arc<Entry>| entry as Arc<dyn Record>);
         let recorder = Recorder::new(record, origin);
         let answered = self.inner.call(request);
@@ -94,18 +94,21 @@ where
             let caller = response.extensions().get::<SentBy>();
             let caller = caller.map(|SentBy(caller)| Arc::clone(caller));
             if let Some(entry) = entry {
-                entry.answer(audit::Answer { status: response.status().as_u16(), caller });
+                entry.record_response(audit::AuditedResponse {
+                    status: response.status().as_u16(),
+                    caller,
+                });
             }
             Ok(response)
         }))
     }
 }
 
-fn facts(request: &Request) -> audit::Request {
+fn facts(request: &Request) -> audit::AuditedRequest {
     let extensions = request.extensions();
     let mut path = request.uri().path().to_owned();
     path.truncate(path.floor_char_boundary(PATH_MAX));
-    audit::Request {
+    audit::AuditedRequest {
         request_id: request_id(extensions).to_owned(),
         global_request_id: extensions.get::<GlobalRequestId>().map(|id| id.0.clone()),
         remote: extensions.get::<Remote>().map_or_else(String::new, Remote::to_string),

@@ -50,7 +50,7 @@ pub(super) async fn explain(
     let consumer = query.once("consumer")?;
     let claims = claims_of(&body, consumer, asked, &app.options)?;
     let named = claims.first().map(|claim| claim.consumer).filter(|_| consumer.is_some());
-    let turn = question::turn(&app, caller.asker()).await?;
+    let turn = question::turn(&app, caller.requester()).await?;
     let checked = app.store.check_claims(&claims, holders).await?;
     let world = app.store.known_world();
     let write = move || {

@@ -35,7 +35,7 @@ pub(super) async fn list(
 ) -> Result<Reply, Problem> {
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let filter = filter(&query)?;
-    let turn = question::turn(&app, caller.asker()).await?;
+    let turn = question::turn(&app, caller.requester()).await?;
     let ConsumerPage { consumers, has_more } = app.store.consumers(filter).await?;
     let write = move || {
         let next_marker = consumers.last().map(|(uuid, _)| *uuid).filter(|_| has_more);
@@ -117,7 +117,7 @@ pub(super) async fn allocations(
         after: None,
         limit,
     };
-    let turn = question::turn(&app, caller.asker()).await?;
+    let turn = question::turn(&app, caller.requester()).await?;
     let ConsumerPage { consumers, has_more } = app.store.consumers(filter).await?;
     if has_more {
         let detail = "these consumers have too many allocations for one answer; name fewer";

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::{AskedBy, Problem, made_within};
-use crate::fairness::turns::{Asker, Turn};
+use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::Parts;
 use crate::http::app::App;
@@ -21,7 +21,7 @@ use crate::http::operator::views::events::{Change, Event, MadeBy};
 use crate::http::placement::accept::{Accept, JSON};
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
-use crate::store::events::reading::{Cursor, Found, Row};
+use crate::store::events::reading::{Cursor, NextEvents, Row};
 
 /// Media type of one JSON value per line.
 const LINES: &str = "application/x-ndjson";
@@ -70,7 +70,7 @@ pub(super) async fn follow(
     };
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let since = since(&query, &headers)?;
-    let turns_of = caller.asker();
+    let turns_of = caller.requester();
     let seat = app.followers.turn_now(turns_of).ok_or_else(|| {
         let most = app.options.events.followers;
         Problem::not_now(format!(
@@ -84,7 +84,7 @@ pub(super) async fn follow(
         None => app.store.event_number().await?,
     };
     let cursor = Cursor::at(number);
-    if let Found::Gap = app.store.events_after(cursor).await? {
+    if let NextEvents::Gap = app.store.events_after(cursor).await? {
         return Err(Problem::new(StatusCode::GONE, format!("{number}: {GAP}.")));
     }
     // The stream ends with a message before this timeout.
@@ -119,7 +119,7 @@ struct Follower {
     form: Form,
     parts: Parts,
     cursor: Cursor,
-    turns_of: Asker,
+    turns_of: Requester,
 }
 
 /// Reason to end a stream. Except after a gap, the client can continue later.
@@ -162,8 +162,8 @@ impl Follower {
                 return Ok(End::Late);
             }
             part = match self.app.store.events_after(self.cursor).await {
-                Ok(Found::Gap) => return Ok(End::Gap),
-                Ok(Found::Events(rows, cursor)) => {
+                Ok(NextEvents::Gap) => return Ok(End::Gap),
+                Ok(NextEvents::Events(rows, cursor)) => {
                     let (form, since) = (self.form, self.cursor.number);
                     self.cursor = cursor;
                     let work = move || read(form, &rows, since);
@@ -171,7 +171,7 @@ impl Follower {
                     counter!(TOLD).increment(count);
                     part
                 }
-                Ok(Found::Nothing) => {
+                Ok(NextEvents::Nothing) => {
                     tokio::select! {
                         changed = tail.changed() => {
                             if changed.is_err() {

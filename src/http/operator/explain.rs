@@ -45,7 +45,7 @@ pub(super) async fn show(
         let found = explain(&world, &request, near_misses, budget(WORK_MAX));
         found.map(|explanation| Reply::json(&explained(&explanation)))
     };
-    question::answer(&app, caller.asker(), work).await?.map_err(|error| match error {
+    question::answer(&app, caller.requester(), work).await?.map_err(|error| match error {
         Unexplained::Unknown(name) => Problem::from(unknown(name)),
         Unexplained::TooManyConditions(_) => Problem::bad_request(format!("{error}.")),
     })

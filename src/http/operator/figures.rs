@@ -10,7 +10,7 @@ use url::form_urlencoded::Serializer;
 
 use super::asked::{FLAVOR, requests};
 use super::question::{self, WORK_MAX};
-use crate::fairness::turns::Asker;
+use crate::fairness::turns::Requester;
 use crate::http::app::App;
 use crate::http::placement::query::Query;
 use crate::search::budget;
@@ -63,7 +63,7 @@ async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
             Question { request: &only.request, excluded: &excluded, names_max: 0, by: None };
         Some(fit(&world, &question, budget(WORK_MAX)))
     };
-    let found = question::answer(app, Asker::named(ASKER), work).await;
+    let found = question::answer(app, Requester::named(ASKER), work).await;
     let found = found.map_err(|problem| problem.detail)?;
     match found {
         Some(Ok(found)) => Ok((found.total, found.is_complete)),

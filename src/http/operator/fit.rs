@@ -69,7 +69,7 @@ pub(super) async fn show(
     let own = [HOSTS, BY, DRAIN, WITHOUT, KEEP];
     let rest = own.iter().fold(query, |query, name| query.without(name));
     let (asked, world) = requests(&app, &headers, &rest).await?;
-    let turns_of = caller.asker();
+    let turns_of = caller.requester();
     let (names_max, by, keeping) = (terms.names_max, terms.by.clone(), terms.keeping);
     let absent = {
         let world = Arc::clone(&world);

@@ -30,7 +30,7 @@ pub(super) async fn show(
     let names_max = names_max(&query)?;
     let (asked, world) = requests(&app, &headers, &query.without(HOSTS)).await?;
     let work = move || answer(&world, &asked, names_max).map(|answer| Reply::json(&answer));
-    let answer = question::answer(&app, caller.asker(), work).await?;
+    let answer = question::answer(&app, caller.requester(), work).await?;
     answer.map_err(|name| Problem::from(unknown(name)))
 }
 

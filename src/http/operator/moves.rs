@@ -73,7 +73,7 @@ pub(super) async fn show(
         return Err(Problem::bad_request("only one request is allowed"));
     };
     let only = only.clone();
-    let turns_of = caller.asker();
+    let turns_of = caller.requester();
     let hosts = {
         let world = Arc::clone(&world);
         question::answer(&app, turns_of, move || hosts(&world, &asked)).await?

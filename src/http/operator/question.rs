@@ -2,7 +2,7 @@
 //! those of candidate searches, which need not wait for them.
 
 use super::Problem;
-use crate::fairness::turns::{Asker, Turn};
+use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::{turn_within, work_in};
 use crate::http::app::App;
 
@@ -16,17 +16,17 @@ pub(super) const WORK_MAX: usize = 200_000_000;
 /// The queue is full, or there was no turn in time.
 pub(super) async fn answer<T: Send + 'static>(
     app: &App,
-    asker: Asker,
+    requester: Requester,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
-    work_in(turn(app, asker).await?, work).await
+    work_in(turn(app, requester).await?, work).await
 }
 
 /// Waits for a turn, for a query that reads the database first.
 ///
 /// # Errors
 /// The queue is full, or there was no turn in time.
-pub(super) async fn turn(app: &App, asker: Asker) -> Result<Turn, Problem> {
+pub(super) async fn turn(app: &App, requester: Requester) -> Result<Turn, Problem> {
     let late = "too many queries are in progress; retry later";
-    turn_within(&app.questions, asker, app.options.stream_wait, late).await
+    turn_within(&app.questions, requester, app.options.stream_wait, late).await
 }

@@ -47,7 +47,7 @@ pub(super) async fn list(
         let requests = filter.find(&refused).iter().map(|it| summary(it)).collect();
         Reply::json(&view::RefusedList { kept: kept(&status), requests })
     };
-    question::answer(&app, caller.asker(), list).await
+    question::answer(&app, caller.requester(), list).await
 }
 
 /// `GET /-/v1/refused/{request_id}`: details of the requests with an id, which is their own or that
@@ -69,7 +69,7 @@ pub(super) async fn show(
         let requests = found.iter().map(|refused| details(refused)).collect();
         Reply::json(&view::RefusedFound { count, requests })
     };
-    question::answer(&app, caller.asker(), list).await
+    question::answer(&app, caller.requester(), list).await
 }
 
 fn turned_off() -> Problem {

@@ -64,12 +64,12 @@ pub(super) async fn replace(
 ) -> Result<Reply, Problem> {
     let target = path.target(&app).await?;
     let uuid = target.uuid;
-    let (names, seen) = wanted(&body, asked)?;
-    if let Some(seen) = seen {
-        target.check_generation(seen, generation_changed)?;
+    let (names, expected_generation) = wanted(&body, asked)?;
+    if let Some(expected_generation) = expected_generation {
+        target.check_generation(expected_generation, generation_changed)?;
     }
     let aggregates = all_spelled(&names)?;
-    let change = ReplaceAggregates { provider: uuid, seen, aggregates };
+    let change = ReplaceAggregates { provider: uuid, expected_generation, aggregates };
     let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
         other => other.into(),

@@ -157,7 +157,7 @@ pub(super) async fn create(
         provider: uuid,
         class: class.clone(),
         inventory,
-        seen: None,
+        expected_generation: None,
         is_new: true,
     };
     let generation = app.store.commit(change).await.map_err(|error| match error {
@@ -186,13 +186,16 @@ pub(super) async fn replace(
     let target = path.target(&app).await?;
     let uuid = target.uuid;
     let wanted: All = body.parse(&REPLACE_BODY)?;
-    let Whole(seen) = wanted.resource_provider_generation;
-    target.check_generation(seen, generation_conflict)?;
+    let Whole(expected_generation) = wanted.resource_provider_generation;
+    target.check_generation(expected_generation, generation_conflict)?;
     let inventories = wanted.inventories();
     check_capacities(&inventories, uuid, asked)?;
     let modified = if inventories.is_empty() { None } else { Some(app.now()) };
-    let change =
-        ReplaceInventories { provider: uuid, seen: Some(seen), inventories: inventories.clone() };
+    let change = ReplaceInventories {
+        provider: uuid,
+        expected_generation: Some(expected_generation),
+        inventories: inventories.clone(),
+    };
     let committed = app.store.commit(change).await;
     let generation = committed.map_err(|error| replace_refused(error, uuid))?;
     Ok(Reply::json(&List::of(&inventories, generation)).modified(modified))
@@ -205,7 +208,8 @@ pub(super) async fn delete_all(
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let Target { uuid, .. } = path.target(&app).await?;
-    let change = ReplaceInventories { provider: uuid, seen: None, inventories: Vec::new() };
+    let change =
+        ReplaceInventories { provider: uuid, expected_generation: None, inventories: Vec::new() };
     app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(why @ Refusal::InventoryInUse { .. }) => {
             Problem::conflict(why.to_string()).code(Code::InventoryInUse)
@@ -248,12 +252,13 @@ pub(super) async fn update(
     let target = path.target(&app).await?;
     let uuid = target.uuid;
     let wanted: Updated = body.parse(&UPDATE_BODY)?;
-    let Whole(seen) = wanted.resource_provider_generation;
-    target.check_generation(seen, generation_conflict)?;
+    let Whole(expected_generation) = wanted.resource_provider_generation;
+    target.check_generation(expected_generation, generation_conflict)?;
     let inventory = wanted.terms.inventory();
     check_capacity(&class, &inventory, uuid, asked).map_err(|why| cannot_update(uuid, &why))?;
-    let seen = Some(seen);
-    let change = WriteInventory { provider: uuid, class, inventory, seen, is_new: false };
+    let expected_generation = Some(expected_generation);
+    let change =
+        WriteInventory { provider: uuid, class, inventory, expected_generation, is_new: false };
     let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_conflict(),
         Error::Refused(why @ Refusal::InventoryNotFound(_)) => Problem::bad_request(format!(

@@ -149,7 +149,7 @@ fn keeping(kind: Kind, handler: BoxedHandler) -> BoxedHandler {
             Ok(kept) => kept,
             Err(problem) => return Box::pin(ready(problem.into_response())),
         };
-        let (found, body) = (FoundFaults::wanted(), ReadBody::default());
+        let (found, body) = (FoundFaults::collecting(), ReadBody::default());
         request.extensions_mut().insert(body.clone());
         let answered = found.clone().during(handler(request, Arc::clone(&app)));
         Box::pin(async move {

@@ -61,8 +61,12 @@ fn wanted(body: &Body, asked: Microversion, options: &Options) -> Result<Reshape
     for (text, all) in wanted.inventories.0 {
         steps(1);
         let provider = dashed_uuid(&text).ok_or_else(|| not_found(&text))?;
-        let Whole(seen) = all.resource_provider_generation;
-        inventories.push(Reshaping { provider, seen, inventories: all.inventories() });
+        let Whole(expected_generation) = all.resource_provider_generation;
+        inventories.push(Reshaping {
+            provider,
+            expected_generation,
+            inventories: all.inventories(),
+        });
     }
     let claims = request::claims(wanted.allocations, asked, options)?;
     Ok(Reshape { inventories, claims })

@@ -104,7 +104,7 @@ pub(super) async fn list(
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
         return listed(&app, asked, &external_url, &world, &filter);
     }
-    let turn = app.search_turns.turn(caller.asker()).instrument(span!("queue")).await;
+    let turn = app.search_turns.turn(caller.requester()).instrument(span!("queue")).await;
     let turn = turn.map_err(|error| Problem::not_now(error.to_string()))?;
     work_in(turn, move || listed(&app, asked, &external_url, &world, &filter)).await?
 }

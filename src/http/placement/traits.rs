@@ -127,13 +127,17 @@ pub(super) async fn replace_of_provider(
     let wanted: Wanted = body.parse(&REPLACE_BODY)?;
     let target = path.target(&app).await?;
     let uuid = target.uuid;
-    let Whole(seen) = wanted.resource_provider_generation;
-    target.check_generation(seen, generation_changed)?;
+    let Whole(expected_generation) = wanted.resource_provider_generation;
+    target.check_generation(expected_generation, generation_changed)?;
     let world = app.store.world().await?;
     let mut ids: Vec<_> = wanted.traits.iter().filter_map(|name| world.trait_id(name)).collect();
     ids.sort_unstable();
     ids.dedup();
-    let change = ReplaceTraits { provider: uuid, seen: Some(seen), traits: wanted.traits };
+    let change = ReplaceTraits {
+        provider: uuid,
+        expected_generation: Some(expected_generation),
+        traits: wanted.traits,
+    };
     let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
         Error::Refused(Refusal::TraitsNotFound(names)) => {
@@ -152,7 +156,7 @@ pub(super) async fn delete_of_provider(
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let Target { uuid, .. } = path.target(&app).await?;
-    let change = ReplaceTraits { provider: uuid, seen: None, traits: Vec::new() };
+    let change = ReplaceTraits { provider: uuid, expected_generation: None, traits: Vec::new() };
     app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(why @ Refusal::ProviderGeneration { .. }) => {
             Problem::conflict(why.to_string()).code(Code::ConcurrentUpdate)

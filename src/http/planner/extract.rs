@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::schema::{self, Object};
 use super::{Planner, caller, project};
 use crate::auth::policy::{Rule, planning};
-use crate::fairness::turns::{Asker, QueueFull, Turn};
+use crate::fairness::turns::{QueueFull, Requester, Turn};
 use crate::http::api::extract::path_parts;
 use crate::http::api::{context, intake};
 use crate::http::app::{App, PlannerSettings};
@@ -101,8 +101,8 @@ impl Tenant {
     }
 
     /// Returns the key by which turns are shared.
-    pub(super) fn asker(&self) -> Asker {
-        self.caller.asker()
+    pub(super) fn requester(&self) -> Requester {
+        self.caller.requester()
     }
 
     /// Waits for a turn to plan for the project.
@@ -114,7 +114,7 @@ impl Tenant {
         let planned = format!(
             "{at_once} requests of the project are in progress (--planner-project-requests)"
         );
-        match tokio::time::timeout(timeout_max, app.planned.turn(self.asker())).await {
+        match tokio::time::timeout(timeout_max, app.planned.turn(self.requester())).await {
             Ok(Ok(turn)) => Ok(turn),
             Ok(Err(QueueFull)) => Err(Problem::too_many(format!(
                 "{planned}, and {waiting} wait (--planner-project-waiting)."
@@ -214,8 +214,8 @@ impl FromRequest<Arc<App>> for JsonObject {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
-        let asker = caller(request.extensions())?.asker();
-        let _arriving = app.arriving.turn_now(asker).ok_or_else(Problem::too_many_bodies)?;
+        let requester = caller(request.extensions())?.requester();
+        let _arriving = app.arriving.turn_now(requester).ok_or_else(Problem::too_many_bodies)?;
         let body = intake::read(request.into_body(), &app.options).await?;
         schema::read(&body).map(Self)
     }

@@ -42,7 +42,7 @@ pub(super) async fn list(
     Query(query): Query,
     planning: Planning,
 ) -> Result<Reply, Problem> {
-    let turn = planning.read_turn(tenant.asker()).await?;
+    let turn = planning.read_turn(tenant.requester()).await?;
     let rows = app.store.placements(&narrowed(&tenant, &query)).await?;
     let world = app.store.world().await?;
     let (host_names, mount) = (app.options.planner.host_names, tenant.mount);

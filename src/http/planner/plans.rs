@@ -60,8 +60,8 @@ pub(super) async fn list(tenant: Tenant, planning: Planning) -> Result<Reply, Pr
     if tenant.mount == Mount::Document {
         return Ok(Reply::json(&planning.store.plan_names(tenant.only_project()).await?));
     }
-    let listed = planning.list(tenant.scope(), tenant.asker()).await?;
-    let turn = planning.read_turn(tenant.asker()).await?;
+    let listed = planning.list(tenant.scope(), tenant.requester()).await?;
+    let turn = planning.read_turn(tenant.requester()).await?;
     let plans = run(turn, move || Ok(listed.iter().map(views::listed).collect::<Vec<_>>()));
     Ok(Reply::json(&tenant.mount.plans(&plans.await?)))
 }
@@ -100,7 +100,7 @@ pub(super) async fn show(
     planning: Planning,
     PlanPath(plan): PlanPath,
 ) -> Result<Reply, Problem> {
-    let current = planning.read(tenant.plan(&canonical(&plan)), tenant.asker()).await?;
+    let current = planning.read(tenant.plan(&canonical(&plan)), tenant.requester()).await?;
     Ok(Reply::json(&tenant.mount.plan(views::current(&current))))
 }
 
@@ -206,7 +206,7 @@ pub(super) fn terms(
     let asked = text(body, "timeout").and_then(|text| duration(&text));
     let budget = asked.unwrap_or(timeout).min(timeout_max);
     let (dry_run, alternatives) = (query.is_dry_run()?, query.alternatives()?);
-    Ok(Terms { budget, dry_run, alternatives, asker: tenant.asker() })
+    Ok(Terms { budget, dry_run, alternatives, requester: tenant.requester() })
 }
 
 /// Parses a duration as clients write it: `60 sec`, `60`, `60s`, `1 min`.

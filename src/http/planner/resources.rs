@@ -15,8 +15,8 @@ pub(super) async fn list(
     planning: Planning,
 ) -> Result<Reply, Problem> {
     query.no_dry_run()?;
-    let report = planning.report(tenant.scope(), tenant.asker()).await?;
-    let turn = planning.read_turn(tenant.asker()).await?;
+    let report = planning.report(tenant.scope(), tenant.requester()).await?;
+    let turn = planning.read_turn(tenant.requester()).await?;
     let written = run(turn, move || {
         let view = |(id, severity, message): (&str, Severity, String)| {
             let status = match severity {

@@ -327,7 +327,7 @@ pub fn reshape_faults(
 fn other_providers(state: &LockedState, reshapings: &[Reshaping]) -> Faults {
     let mut faults = Faults::default();
     for reshaping in reshapings {
-        let (provider, given) = (reshaping.provider, reshaping.seen);
+        let (provider, given) = (reshaping.provider, reshaping.expected_generation);
         match state.providers.get(&provider).map(|locked| locked.generation) {
             None => faults.add(Fault::UnknownProvider(provider)),
             Some(actual) if actual != given => {

@@ -116,7 +116,7 @@ impl LockedState {
         let names: HashMap<ClassId, &str> =
             self.classes.iter().map(|(name, id)| (*id, name.as_str())).collect();
         let name = |class: ClassId| {
-            let nameless = || Bug::raise(format!("class {} is held and has no name", class.0));
+            let nameless = || Bug::raise(format!("class {} has allocations and no name", class.0));
             names.get(&class).copied().unwrap_or_else(nameless)
         };
         classes.map(name).collect()
@@ -132,7 +132,7 @@ impl LockedState {
 
     /// Returns the inventory of an accepted amount.
     pub(super) fn inventory_mut(&mut self, place: (ProviderId, ClassId)) -> &mut InventoryUsage {
-        let missing = || Bug::raise(format!("{place:?} is drawn upon and has no inventory"));
+        let missing = || Bug::raise(format!("{place:?} has allocations and no inventory"));
         self.inventories.get_mut(&place).unwrap_or_else(missing)
     }
 }

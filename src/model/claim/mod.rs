@@ -71,7 +71,7 @@ pub struct Reshaping {
     /// The provider.
     pub provider: Uuid,
     /// The generation that the client saw.
-    pub seen: Generation,
+    pub expected_generation: Generation,
     /// All its inventories from now on, by class name.
     pub inventories: Vec<(String, Inventory)>,
 }
@@ -106,11 +106,11 @@ pub fn reshape(
 ) -> Result<(), Refusal> {
     for reshaping in reshapings {
         let provider = locked_provider(state, reshaping.provider)?;
-        if provider.generation != reshaping.seen {
+        if provider.generation != reshaping.expected_generation {
             return Err(Refusal::ProviderGeneration {
                 provider: reshaping.provider,
                 actual: provider.generation,
-                given: reshaping.seen,
+                given: reshaping.expected_generation,
             });
         }
     }
@@ -377,7 +377,7 @@ fn drop_inventories(state: &mut LockedState, reshaping: &Reshaping) -> Result<()
         .inventories
         .iter()
         .map(|(class, _)| {
-            let unknown = || Bug::raise(format!("class {class} was stocked and is unknown"));
+            let unknown = || Bug::raise(format!("class {class} has inventory and is unknown"));
             state.classes.get(class).copied().unwrap_or_else(unknown)
         })
         .collect();

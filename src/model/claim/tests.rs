@@ -64,7 +64,7 @@ fn claim(nth: usize, wants: impl Iterator<Item = (usize, usize)>) -> Claim {
 
 fn reshaping(provider: usize, classes: impl Iterator<Item = usize>) -> Reshaping {
     let inventories = classes.map(|nth| (class(nth).0, terms(100))).collect();
-    Reshaping { provider: uuid(provider), seen: 0, inventories }
+    Reshaping { provider: uuid(provider), expected_generation: 0, inventories }
 }
 
 /// Each provider's inventory of a class moves to the next provider, with the consumer that uses it.

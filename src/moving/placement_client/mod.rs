@@ -260,7 +260,7 @@ impl Client {
         let request = if let Some(body) = body { request.json(body) } else { request };
         let exchange = self.0.http.exchange(request, limits.answer_max);
         match tokio::time::timeout(limits.timeout, exchange).await {
-            Ok(Ok(http_client::Answer { status, headers, body })) => {
+            Ok(Ok(http_client::CompleteResponse { status, headers, body })) => {
                 Ok(Answer::new(name, status, headers, body))
             }
             Ok(Err(ExchangeError::Failed(why))) => {

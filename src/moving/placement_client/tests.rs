@@ -150,7 +150,9 @@ async fn failures_name_url_status_and_what_was_said() {
     let small = Limits { answer_max: 1000, ..Limits::default() };
     let large = direct(&format!("{url}/placement"), small);
     let sent = large.send(Method::GET, "/large", Microversion::MAX, None).await;
-    assert!(sent.unwrap_err().to_string().ends_with("/large: its answer has more than 1000 bytes"));
+    assert!(
+        sent.unwrap_err().to_string().ends_with("/large: its response has more than 1000 bytes")
+    );
     let gone = Client::new(why, Limits::default()).unwrap();
     let sent = gone.send(Method::GET, "/y", Microversion::MAX, None).await;
     assert!(sent.unwrap_err().to_string().starts_with("GET http://127.0.0.1:1/x/y: "));

@@ -33,16 +33,13 @@ static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters, as name and description.
 const COUNTERS: [(&str, &str); 37] = [
-    ("berth_requests_total", "Requests answered by the APIs."),
+    ("berth_requests_total", "Requests handled by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
     ("berth_accept_errors_total", "Connections that could not be accepted, by reason."),
     ("berth_panics_total", "Panics of any thread."),
-    (
-        "berth_answers_broken_off_total",
-        "Answers whose bodies did not come to their end, by reason.",
-    ),
-    ("berth_inconsistencies_total", "Times that rows or the program contradicted themselves."),
+    ("berth_answers_broken_off_total", "Responses whose bodies ended early, by reason."),
+    ("berth_inconsistencies_total", "Contradictions found in rows or in the program."),
     (
         "berth_log_lines_dropped_total",
         "Log lines dropped because the log was not read or writable.",
@@ -51,11 +48,11 @@ const COUNTERS: [(&str, &str); 37] = [
     ("berth_audit_write_failures_total", "Failed attempts to write the audit log."),
     ("berth_history_entries_total", "Entries that were added to the history of changes."),
     ("berth_history_entries_removed_total", "Entries that were removed from the history by age."),
-    ("berth_events_told_total", "Events that clients were told."),
-    ("berth_event_answers_ended_total", "Answers with events that were ended, by reason."),
+    ("berth_events_told_total", "Events sent to clients."),
+    ("berth_event_answers_ended_total", "Responses with events that were ended, by reason."),
     (
         "berth_event_log_begun_total",
-        "Times that the log of events began anew, so clients missed some.",
+        "Restarts of the log of events, after which clients missed some.",
     ),
     ("berth_trace_spans_total", "Spans for the collector of traces, by outcome."),
     ("berth_claims_total", "Replaced or deleted allocations of consumers, by outcome."),
@@ -72,18 +69,18 @@ const COUNTERS: [(&str, &str); 37] = [
         "berth_refused_queries_not_counted_total",
         "Kept queries whose conditions were not counted, because others were being counted.",
     ),
-    ("berth_plans_total", "Plans that were to be made or changed, by outcome."),
+    ("berth_plans_total", "Attempts to make or change plans, by outcome."),
     ("berth_plans_solved_total", "Solver runs with a placement, by whether it is proven optimal."),
     ("berth_keystone_requests_total", "Requests to Keystone, by status or kind of failure."),
-    ("berth_keystone_tokens_total", "Tokens looked up, by where the answer came from."),
+    ("berth_keystone_tokens_total", "Tokens looked up, by source of the response."),
     ("berth_policy_denials_total", "Requests that the policy denied, by rule."),
     ("berth_shadow_requests_total", "Requests of clients of the shadow, by what the upstream did."),
-    ("berth_shadow_mirrored_total", "Requests of clients of the shadow that Berth has answered."),
-    ("berth_shadow_not_mirrored_total", "Requests that Berth was not sent or has not answered."),
-    ("berth_shadow_compared_total", "Comparisons of the upstream's and Berth's answers."),
+    ("berth_shadow_mirrored_total", "Requests of clients of the shadow that Berth has handled."),
+    ("berth_shadow_not_mirrored_total", "Requests that were not sent to Berth or got no response."),
+    ("berth_shadow_compared_total", "Comparisons of the upstream's and Berth's responses."),
     (
         "berth_shadow_known_differences_total",
-        "Differences that are meant, by number in docs/differences.md.",
+        "Intended differences, by number in docs/differences.md.",
     ),
 ];
 
@@ -92,19 +89,19 @@ const GAUGES: [(&str, &str); 22] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
-    ("berth_large_answers_bytes", "Bytes of large answers in memory while they are sent."),
+    ("berth_large_answers_bytes", "Bytes of large responses in memory while they are sent."),
     (
         "berth_connections_idle",
         "Connections of the APIs without a request or the beginning of one.",
     ),
-    ("berth_requests_in_flight", "Requests of the APIs that are not answered yet."),
+    ("berth_requests_in_flight", "Requests of the APIs without a response yet."),
     ("berth_requests_in_flight_max", "Requests in progress beyond which more are refused."),
     ("berth_audit_entries_waiting", "Entries of the audit log that are not written yet."),
     ("berth_providers", "Resource providers in memory."),
-    ("berth_flavor_fits", "How many more of a flavor fit, by bound: lower or upper."),
+    ("berth_flavor_fits", "Further instances of a flavor that fit, by bound: lower or upper."),
     (
         "berth_refresh_timestamp_seconds",
-        "When the replica last knew everything that the database has, in Unix time.",
+        "Time of the replica's last complete refresh, in Unix time.",
     ),
     ("berth_change_log_rows", "Rows of the change log, counted once a minute up to a million."),
     ("berth_change_log_bytes", "Size of the change log with its index."),
@@ -127,7 +124,7 @@ const HISTOGRAMS: [(&str, Unit, &str); 9] = [
     (
         "http_server_request_duration_seconds",
         Unit::Seconds,
-        "Time from the head of a request to the beginning of its answer.",
+        "Time from the head of a request to the beginning of its response.",
     ),
     ("berth_claim_batch_size", Unit::Count, "Claims written in one transaction."),
     ("berth_claim_batch_duration_seconds", Unit::Seconds, "Time to write a batch of claims."),
@@ -139,7 +136,7 @@ const HISTOGRAMS: [(&str, Unit, &str); 9] = [
     (
         "berth_shadow_request_duration_seconds",
         Unit::Seconds,
-        "Time to the end of the answer to a mirrored request, by service.",
+        "Time to the end of the response to a mirrored request, by service.",
     ),
 ];
 
@@ -154,18 +151,18 @@ pub fn names() -> Vec<String> {
 
 /// Starts collecting the numbers of a server; earlier ones are lost.
 pub fn collect() {
-    collect_from(begin);
+    collect_from(start_at_zero);
 }
 
 /// Starts collecting the numbers of `berth shadow`.
 pub fn collect_for_shadow() {
-    collect_from(begin_shadow);
+    collect_from(start_shadow_at_zero);
 }
 
-fn collect_from(begin: fn()) {
+fn collect_from(start_counters: fn()) {
     COLLECTED.get_or_init(|| match install() {
         Ok(handle) => {
-            begin();
+            start_counters();
             Some(handle)
         }
         Err(error) => {
@@ -202,7 +199,7 @@ fn builder() -> Result<PrometheusBuilder, BuildError> {
 
 /// Starts counters without labels, and those that alerts use, at zero: rates of a counter need its first
 /// value.
-fn begin() {
+fn start_at_zero() {
     for name in [
         "berth_connections_closed_for_room_total",
         "berth_panics_total",
@@ -235,7 +232,7 @@ fn begin() {
     tell_build();
 }
 
-fn begin_shadow() {
+fn start_shadow_at_zero() {
     for kind in ["read", "write"] {
         counter!("berth_shadow_mirrored_total", "kind" => kind).increment(0);
         counter!("berth_shadow_not_mirrored_total", "kind" => kind, "reason" => "queue_full")

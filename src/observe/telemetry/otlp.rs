@@ -52,15 +52,15 @@ const SPANS: &str = "berth_trace_spans_total";
 #[derive(Debug)]
 pub(super) struct Traces {
     provider: SdkTracerProvider,
-    sending: Arc<Sending>,
+    sending: Arc<ExportState>,
 }
 
 impl Traces {
     /// Sends the waiting spans, and accepts no more. Waits for at most a second, and not at all if the collector
     /// has not accepted the last message.
     pub(super) fn end(&self) {
-        let is_away = self.sending.is_away.load(Ordering::Relaxed);
-        let most = if is_away { Duration::ZERO } else { END_MAX };
+        let is_failing = self.sending.is_failing.load(Ordering::Relaxed);
+        let most = if is_failing { Duration::ZERO } else { END_MAX };
         if let Err(error) = self.provider.shutdown_with_timeout(most) {
             tracing::debug!(%error, "the last spans were not sent");
         }
@@ -84,10 +84,10 @@ pub(super) fn start(settings: TraceSettings) -> Result<(Traces, SdkTracer), Stri
         .with_retry_policy(RetryPolicy::recommended())
         .build()
         .map_err(|error| cannot(&error))?;
-    let sending = Arc::new(Sending::to(url));
-    let exporter = Reporting { exporter, sending: Arc::clone(&sending) };
+    let sending = Arc::new(ExportState::to(url));
+    let exporter = ReportingExporter { exporter, sending: Arc::clone(&sending) };
     let batches = BatchConfigBuilder::default()
-        // The queue's own bound is never reached: `Bounded` drops spans before.
+        // The queue's own bound is never reached: `BoundedProcessor` drops spans before.
         .with_max_queue_size(2 * WAITING_MAX)
         .with_max_export_batch_size(BATCH_MAX)
         .with_scheduled_delay(PERIOD)
@@ -102,7 +102,7 @@ pub(super) fn start(settings: TraceSettings) -> Result<(Traces, SdkTracer), Stri
         .build();
     let share = Sampler::TraceIdRatioBased(settings.sample_ratio);
     let provider = SdkTracerProvider::builder()
-        .with_span_processor(Bounded { queue, sending: Arc::clone(&sending) })
+        .with_span_processor(BoundedProcessor { queue, sending: Arc::clone(&sending) })
         .with_sampler(Sampler::ParentBased(Box::new(share)))
         .with_resource(resource)
         .build();
@@ -126,20 +126,20 @@ pub(super) fn layer(tracer: SdkTracer) -> OpenTelemetryLayer<Registry, SdkTracer
 
 /// The state of the export.
 #[derive(Debug)]
-struct Sending {
+struct ExportState {
     url: Url,
     /// Number of finished spans that are neither sent nor lost.
     waiting: AtomicUsize,
     /// Whether the last message was not accepted.
-    is_away: AtomicBool,
+    is_failing: AtomicBool,
     /// Whether spans are being dropped because too many wait.
     is_full: AtomicBool,
 }
 
-impl Sending {
+impl ExportState {
     fn to(url: Url) -> Self {
         let (waiting, no) = (AtomicUsize::new(0), || AtomicBool::new(false));
-        Self { url, waiting, is_away: no(), is_full: no() }
+        Self { url, waiting, is_failing: no(), is_full: no() }
     }
 
     /// Takes a place in the queue, if there is one.
@@ -161,12 +161,12 @@ impl Sending {
         let taken = outcome.is_ok();
         let name = if taken { "sent" } else { "failed" };
         counter!(SPANS, "outcome" => name).increment(spans as u64);
-        let was_away = self.is_away.swap(!taken, Ordering::Relaxed);
+        let was_failing = self.is_failing.swap(!taken, Ordering::Relaxed);
         match outcome {
-            Err(error) if !was_away => {
+            Err(error) if !was_failing => {
                 tracing::warn!(url = %self.url, %error, "traces cannot be sent");
             }
-            Ok(()) if was_away => tracing::info!(url = %self.url, "traces are sent again"),
+            Ok(()) if was_failing => tracing::info!(url = %self.url, "traces are sent again"),
             Ok(()) | Err(_) => {}
         }
         if taken {
@@ -177,12 +177,12 @@ impl Sending {
 
 /// A span processor with a bounded, counted queue.
 #[derive(Debug)]
-struct Bounded {
+struct BoundedProcessor {
     queue: BatchSpanProcessor,
-    sending: Arc<Sending>,
+    sending: Arc<ExportState>,
 }
 
-impl SpanProcessor for Bounded {
+impl SpanProcessor for BoundedProcessor {
     fn on_start(&self, span: &mut Span, context: &Context) {
         self.queue.on_start(span, context);
     }
@@ -208,12 +208,12 @@ impl SpanProcessor for Bounded {
 
 /// An exporter that records its results.
 #[derive(Debug)]
-struct Reporting {
+struct ReportingExporter {
     exporter: OtlpExporter,
-    sending: Arc<Sending>,
+    sending: Arc<ExportState>,
 }
 
-impl SpanExporter for Reporting {
+impl SpanExporter for ReportingExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let outcome = self.exporter.export(batch).await;

@@ -49,7 +49,7 @@ pub(super) fn start(to: impl AsFd) -> io::Result<(LineWriter, LogThread)> {
 /// warnings.
 fn notice(dropped: u64) -> Vec<u8> {
     NOTICE.replace(Some(Vec::new()));
-    tracing::warn!(dropped, "{dropped} log lines were dropped here, because nobody read the log");
+    tracing::warn!(dropped, "{dropped} log lines were dropped here, because the log was not read");
     NOTICE.take().into_iter().flatten().collect()
 }
 

@@ -27,7 +27,7 @@ use crate::observe::spans::Phase;
 /// The locked state, with the keys needed for writing.
 pub(super) struct LockedClaims {
     pub(super) state: LockedState,
-    rows: BTreeMap<Uuid, ConsumerRow>,
+    rows: BTreeMap<Uuid, StoredConsumer>,
     /// The involvement of the planner.
     pub(super) planner_role: PlannerRole,
 }
@@ -42,7 +42,7 @@ pub(super) struct PlannerRole {
 }
 
 /// A row of `consumers`. `inserted`: the row that this transaction has inserted, if the consumer did not exist.
-struct ConsumerRow {
+struct StoredConsumer {
     id: ConsumerId,
     inserted: Option<Consumer>,
 }
@@ -107,7 +107,7 @@ pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedCla
     let (mut rows, expected) = insert_consumers(tx.conn, &needs.claiming).await?;
     let mut consumers = lock_consumers(tx.conn, needs, expected, &mut rows).await?;
     if needs.claiming.keys().any(|uuid| !rows.contains_key(uuid)) {
-        return Err(Error::Again("a consumer went while it was being locked".to_owned()));
+        return Err(Error::Again("a consumer was deleted while it was being locked".to_owned()));
     }
     let held = read_held(tx.conn, &mut consumers, &rows).await?;
     let named: Vec<Uuid> = consumers.keys().copied().collect();
@@ -158,7 +158,7 @@ impl LockedClaims {
 async fn insert_consumers(
     conn: &mut PgConnection,
     claiming: &BTreeMap<Uuid, Owner>,
-) -> Result<(BTreeMap<Uuid, ConsumerRow>, Vec<Uuid>)> {
+) -> Result<(BTreeMap<Uuid, StoredConsumer>, Vec<Uuid>)> {
     if claiming.is_empty() {
         return Ok(Default::default());
     }
@@ -189,7 +189,7 @@ async fn insert_consumers(
                 generation: GENERATION_INSERTED,
                 holds: BTreeMap::new(),
             });
-            (row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted })
+            (row.uuid, StoredConsumer { id: ConsumerId(row.id), inserted })
         })
         .collect();
     Ok((inserted, expected))
@@ -202,7 +202,7 @@ async fn lock_consumers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
     expected: Vec<Uuid>,
-    rows: &mut BTreeMap<Uuid, ConsumerRow>,
+    rows: &mut BTreeMap<Uuid, StoredConsumer>,
 ) -> Result<BTreeMap<Uuid, ConsumerState>> {
     let mut consumers: BTreeMap<Uuid, ConsumerState> =
         needs.consumers.iter().map(|uuid| (*uuid, ConsumerState::default())).collect();
@@ -223,7 +223,7 @@ async fn lock_consumers(
     .fetch_all(conn)
     .await?;
     for row in locked {
-        rows.insert(row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted: None });
+        rows.insert(row.uuid, StoredConsumer { id: ConsumerId(row.id), inserted: None });
         let consumer = Consumer {
             owner: Owner {
                 project: row.project_id,
@@ -243,7 +243,7 @@ async fn lock_consumers(
 async fn read_held(
     conn: &mut PgConnection,
     consumers: &mut BTreeMap<Uuid, ConsumerState>,
-    rows: &BTreeMap<Uuid, ConsumerRow>,
+    rows: &BTreeMap<Uuid, StoredConsumer>,
 ) -> Result<BTreeSet<i64>> {
     let uuid_of: HashMap<i64, Uuid> = rows
         .iter()

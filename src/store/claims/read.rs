@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{ConsumerRow, LockedClaims, Needs, read_classes, read_held, read_inventories};
+use super::{LockedClaims, Needs, StoredConsumer, read_classes, read_held, read_inventories};
 use crate::model::claim::{Consumer, ConsumerState, LockedProvider, LockedState, Owner};
 use crate::model::{ConsumerId, ProviderId};
 use crate::store::audit;
@@ -28,7 +28,7 @@ pub(in crate::store) async fn read(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result
 async fn consumers(
     conn: &mut PgConnection,
     needs: &Needs<'_>,
-) -> Result<(BTreeMap<Uuid, ConsumerState>, BTreeMap<Uuid, ConsumerRow>)> {
+) -> Result<(BTreeMap<Uuid, ConsumerState>, BTreeMap<Uuid, StoredConsumer>)> {
     let named: Vec<Uuid> = needs.consumers.iter().copied().collect();
     let arriving: Vec<Uuid> = needs.arriving.iter().copied().collect();
     let found = sqlx::query!(
@@ -43,7 +43,7 @@ async fn consumers(
         named.into_iter().map(|uuid| (uuid, ConsumerState::default())).collect();
     let mut rows = BTreeMap::new();
     for row in found {
-        rows.insert(row.uuid, ConsumerRow { id: ConsumerId(row.id), inserted: None });
+        rows.insert(row.uuid, StoredConsumer { id: ConsumerId(row.id), inserted: None });
         let (project, user) = (row.project_id, row.user_id);
         let owner = Owner { project, user, consumer_type: row.consumer_type_id };
         let consumer = Consumer { owner, generation: row.generation, holds: BTreeMap::new() };

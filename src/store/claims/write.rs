@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 
-use super::{ConsumerRow, LockedClaims};
+use super::{LockedClaims, StoredConsumer};
 use crate::model::ProviderId;
 use crate::model::claim::{Consumer, ConsumerState, LockedState};
 use crate::store::change::Tx;
@@ -86,7 +86,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn add_consumer(&mut self, row: &ConsumerRow, consumer: &ConsumerState) {
+    fn add_consumer(&mut self, row: &StoredConsumer, consumer: &ConsumerState) {
         let empty = BTreeMap::new();
         let before = consumer.before.as_ref().map_or(&empty, |before| &before.holds);
         let now = consumer.now.as_ref().map_or(&empty, |now| &now.holds);

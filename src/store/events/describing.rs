@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Change, ConsumerState, Noted, NotedConsumer, ProviderState};
+use super::{Change, ConsumerState, NotedChanges, NotedConsumer, ProviderState};
 use crate::model::Inventory;
 use crate::store::effects::Recorder;
 use crate::store::error::{Error, Result};
@@ -15,9 +15,9 @@ use crate::store::owners::OwnerNames;
 /// a provider's generation has the right one.
 pub(super) async fn changes(
     conn: &mut PgConnection,
-    noted: Noted,
+    noted: NotedChanges,
 ) -> Result<Vec<(Option<Recorder>, Change)>> {
-    let Noted { providers, gone, consumers, mut owner_names, names } = noted;
+    let NotedChanges { providers, gone, consumers, mut owner_names, names } = noted;
     let mut changes: Vec<(Option<Recorder>, Change)> =
         names.into_iter().map(|name| (None, name)).collect();
     owner_names.complete(conn, consumers.iter().map(|(_, consumer)| consumer.owner)).await?;
@@ -35,7 +35,11 @@ pub(super) async fn changes(
 fn named(consumer: NotedConsumer, names: &OwnerNames) -> Result<ConsumerState> {
     let NotedConsumer { uuid, generation, owner, allocations, providers } = consumer;
     let (project, user, consumer_type) = names.of(owner).ok_or_else(|| {
-        Error::inconsistent("consumers", "project_id", format!("{uuid}: {owner:?} has no name"))
+        Error::inconsistent(
+            "consumers",
+            "project_id",
+            format!("{uuid}: the name of {owner:?} is missing"),
+        )
     })?;
     Ok(ConsumerState { uuid, generation, project, user, consumer_type, allocations, providers })
 }

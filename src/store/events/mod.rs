@@ -113,7 +113,7 @@ pub struct ConsumerState {
 
 /// The changes of a transaction so far.
 #[derive(Debug, Default)]
-pub(super) struct Noted {
+pub(super) struct NotedChanges {
     /// Providers with changes other than of their use.
     pub(super) providers: BTreeSet<i64>,
     /// Providers that were deleted.
@@ -135,7 +135,7 @@ pub(super) struct NotedConsumer {
     providers: BTreeMap<Uuid, Generation>,
 }
 
-impl Noted {
+impl NotedChanges {
     /// Records that a trait or a class was created, deleted or renamed.
     pub(super) fn name(&mut self, kind: Kind, before: Option<&str>, after: Option<&str>) {
         let (before, after) = (before.map(str::to_owned), after.map(str::to_owned));
@@ -166,7 +166,7 @@ impl NotedConsumer {
     /// Returns the change of a consumer in a judged state.
     pub(super) fn of(
         (uuid, before, now): (Uuid, Option<&Consumer>, Option<&Consumer>),
-        names: &super::effects::Names,
+        names: &super::effects::PlaceNames,
         state: &LockedState,
     ) -> Option<Self> {
         let owner = now.or(before)?.owner;
@@ -196,14 +196,14 @@ impl EventLog {
         conn: &mut PgConnection,
         touched: &[i64],
         recorder: &Recorder,
-        noted: Noted,
+        noted: NotedChanges,
     ) -> Result<()> {
         if noted.is_empty() && touched.is_empty() {
             return Ok(());
         }
         if noted.providers.len() > PROVIDERS_MAX {
             let count = noted.providers.len();
-            tracing::info!("{count} providers have changed at once: the log of events begins anew");
+            tracing::info!("{count} providers have changed at once: the log of events restarts");
             return log(conn, touched).await;
         }
         let described = describing::changes(conn, noted).await?;

@@ -10,7 +10,7 @@ use crate::store::error::{Error, Result};
 
 /// The state before numbers are given.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct LogState {
     /// The number of the last batch, if there is one.
     last: Option<i64>,
     /// Number of new events.
@@ -36,7 +36,7 @@ enum Decision {
     Begin { number: i64, is_foreign: bool },
 }
 
-fn decide(look: &Look) -> Decision {
+fn decide(look: &LogState) -> Decision {
     let first = look.now.max(look.last.map_or(0, |last| last.saturating_add(1)));
     match look.last {
         Some(last) if look.is_ours && !look.has_gap => match look.count {
@@ -111,7 +111,7 @@ pub(super) async fn number(conn: &mut PgConnection, snapshot: Option<&str>) -> R
 }
 
 /// Stores the decision, and returns the last number.
-async fn store(conn: &mut PgConnection, decision: Decision, look: &Look) -> Result<i64> {
+async fn store(conn: &mut PgConnection, decision: Decision, look: &LogState) -> Result<i64> {
     let (number, count) = match decision {
         Decision::Same(last) => return Ok(last),
         Decision::Batch { number, count } => (number, count),
@@ -141,9 +141,9 @@ async fn store(conn: &mut PgConnection, decision: Decision, look: &Look) -> Resu
 }
 
 /// Reads the change log as a refresh does (`world_rows`), and compares the two logs by transaction.
-async fn look(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<Look> {
+async fn look(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<LogState> {
     let look = sqlx::query_as!(
-        Look,
+        LogState,
         r#"with last as materialized (
                select number, snapshot from event_batches order by number desc limit 1
            ), now as materialized (
@@ -190,11 +190,11 @@ async fn look(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<Look> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decision, Look, decide};
+    use super::{Decision, LogState, decide};
 
-    fn look(last: Option<i64>, count: i64) -> Look {
+    fn look(last: Option<i64>, count: i64) -> LogState {
         let snapshot = String::new();
-        Look { last, count, snapshot, is_ours: true, has_gap: false, now: 1000 }
+        LogState { last, count, snapshot, is_ours: true, has_gap: false, now: 1000 }
     }
 
     #[test]
@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn a_log_that_lacks_something_begins_anew() {
         assert_eq!(decide(&look(None, 0)), Decision::Begin { number: 1000, is_foreign: false });
-        let gap = Look { has_gap: true, ..look(Some(5000), 7) };
+        let gap = LogState { has_gap: true, ..look(Some(5000), 7) };
         assert_eq!(decide(&gap), Decision::Begin { number: 5001, is_foreign: false });
-        let foreign = Look { is_ours: false, ..look(Some(10), 0) };
+        let foreign = LogState { is_ours: false, ..look(Some(10), 0) };
         assert_eq!(decide(&foreign), Decision::Begin { number: 1000, is_foreign: true });
     }
 }

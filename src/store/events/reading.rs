@@ -19,11 +19,11 @@ pub struct Cursor {
     /// The number of the last event that was read.
     pub number: i64,
     /// Its position in its batch, if known.
-    within: Option<Within>,
+    within: Option<BatchPosition>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Within {
+struct BatchPosition {
     /// The number of the batch.
     batch: i64,
     /// The last row of the batch that was read.
@@ -34,7 +34,7 @@ struct Within {
 
 /// The events after a cursor.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum NextEvents {
     /// Events, and the cursor after them.
     Events(Vec<Row>, Cursor),
     /// No events yet.
@@ -80,7 +80,7 @@ impl Store {
     ///
     /// # Errors
     /// The database is unavailable.
-    pub async fn events_after(&self, cursor: Cursor) -> Result<Found> {
+    pub async fn events_after(&self, cursor: Cursor) -> Result<NextEvents> {
         let found = self.read(move |conn| async move { Ok(after(conn, cursor).await) }.boxed());
         found.await?.map_err(Error::settled)
     }
@@ -91,7 +91,7 @@ impl Store {
     }
 }
 
-async fn after(conn: &mut PgConnection, cursor: Cursor) -> Result<Found> {
+async fn after(conn: &mut PgConnection, cursor: Cursor) -> Result<NextEvents> {
     let since = cursor.number;
     let place = sqlx::query!(
         r#"select log.begun, here.number as "here?", here.count as "of_here?",
@@ -113,17 +113,17 @@ async fn after(conn: &mut PgConnection, cursor: Cursor) -> Result<Found> {
         _ => false,
     };
     if since < place.begun || !is_known {
-        return Ok(Found::Gap);
+        return Ok(NextEvents::Gap);
     }
     let (Some(number), Some(count), Some(snapshot)) = (place.next, place.of_next, place.snapshot)
     else {
-        return Ok(Found::Nothing);
+        return Ok(NextEvents::Nothing);
     };
     // Rows before a batch are removed only with the batch itself.
-    let Some(before) = place.before else { return Ok(Found::Gap) };
+    let Some(before) = place.before else { return Ok(NextEvents::Gap) };
     let within = match cursor.within {
         Some(within) if within.batch == number => within,
-        _ => Within { batch: number, seq: 0, number: number - count },
+        _ => BatchPosition { batch: number, seq: 0, number: number - count },
     };
     let batch = Batch { number, count, snapshot, before };
     rows(conn, &batch, since, within).await
@@ -143,8 +143,8 @@ async fn rows(
     conn: &mut PgConnection,
     batch: &Batch,
     since: i64,
-    mut within: Within,
-) -> Result<Found> {
+    mut within: BatchPosition,
+) -> Result<NextEvents> {
     let rows = sqlx::query!(
         r#"with unseen as (
                select seq, at, count, entries from events
@@ -185,15 +185,15 @@ async fn rows(
         };
         let (Some(entries), Some(at)) = (row.entries, row.at) else { continue };
         let first = within.number + 1;
-        within = Within { seq, number: within.number + i64::from(count), ..within };
+        within = BatchPosition { seq, number: within.number + i64::from(count), ..within };
         if within.number > since {
             read.push(Row { first, at, entries });
         }
     }
     if within.number == batch.number - batch.count && read.is_empty() && within.seq == 0 {
         // The batch was removed meanwhile.
-        return Ok(Found::Gap);
+        return Ok(NextEvents::Gap);
     }
     let number = within.number.max(since);
-    Ok(Found::Events(read, Cursor { number, within: Some(within) }))
+    Ok(NextEvents::Events(read, Cursor { number, within: Some(within) }))
 }

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Result;
-use super::effects::{Content, Effect, Kind, Recorder, State};
+use super::effects::{Content, Effect, Kind, ObjectState, Recorder};
 use super::primary::Primary;
 pub(super) use retention::{Retention, measure};
 
@@ -170,7 +170,7 @@ impl<'e> Rows<'e> {
     }
 }
 
-fn provider_name(state: &State) -> Option<&str> {
+fn provider_name(state: &ObjectState) -> Option<&str> {
     match &state.content {
         Content::Provider { name, .. } => Some(name),
         Content::Nothing

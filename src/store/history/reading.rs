@@ -14,7 +14,7 @@ const PAGE: i64 = 1000;
 
 /// A query for entries.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct HistoryQuery {
     /// A UUID, or the name of a provider.
     pub object: String,
     /// Only entries from this time on, in seconds since 1970.
@@ -25,13 +25,13 @@ pub struct Question {
 
 /// The result of a query.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct HistoryResult {
     /// The periods during which changes were recorded, in the order of time.
     pub periods: Vec<Period>,
     /// The objects that the query is about.
     pub objects: Vec<Uuid>,
     /// The entries, newest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<HistoryEntry>,
     /// Whether there are older ones.
     pub has_more: bool,
     /// The names of the existing providers that the entries are about.
@@ -51,7 +51,7 @@ pub struct Period {
 
 /// A change.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// Its number. Of the changes of one object, the later one has the higher number.
     pub id: i64,
     /// The time of the change, as RFC 3339.
@@ -84,19 +84,19 @@ pub struct Entry {
 ///
 /// # Errors
 /// The database is unavailable.
-pub async fn read(conn: &mut PgConnection, question: &Question) -> Result<Found> {
-    let mut found = Found {
+pub async fn read(conn: &mut PgConnection, query: &HistoryQuery) -> Result<HistoryResult> {
+    let mut found = HistoryResult {
         periods: periods(conn).await?,
-        objects: objects(conn, &question.object).await?,
-        ..Found::default()
+        objects: objects(conn, &query.object).await?,
+        ..HistoryResult::default()
     };
-    let (mut left, mut below) = (question.limit, i64::MAX);
+    let (mut left, mut below) = (query.limit, i64::MAX);
     loop {
         let page = page(conn, &found.objects, below).await?;
         let is_last = i64::try_from(page.len()) != Ok(PAGE);
         for entry in page {
             below = entry.id;
-            if question.since.is_some_and(|since| entry.at_seconds < since) {
+            if query.since.is_some_and(|since| entry.at_seconds < since) {
                 return named(conn, found).await;
             }
             if left == 0 {
@@ -141,9 +141,9 @@ async fn objects(conn: &mut PgConnection, object: &str) -> Result<Vec<Uuid>> {
 }
 
 /// Reads the next entries about any of the objects, newest first.
-async fn page(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<Vec<Entry>> {
+async fn page(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<Vec<HistoryEntry>> {
     let entries = sqlx::query_as!(
-        Entry,
+        HistoryEntry,
         r#"select h.id, to_char(h.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "at!",
                   extract(epoch from h.at)::double precision as "at_seconds!", h.request_id,
                   h.global_request_id, h.user_id as "user", h.project, h.kind, h.object, h.generation,
@@ -165,11 +165,14 @@ async fn page(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<V
 }
 
 /// Adds the names of providers.
-async fn named(conn: &mut PgConnection, found: Found) -> Result<Found> {
+async fn named(conn: &mut PgConnection, found: HistoryResult) -> Result<HistoryResult> {
     let subjects: BTreeSet<Uuid> =
         found.entries.iter().flat_map(|entry| &entry.subjects).copied().collect();
     let subjects: Vec<Uuid> = subjects.into_iter().collect();
     let names = sqlx::query!("select uuid, name from providers where uuid = any($1)", &subjects);
     let names = names.fetch_all(conn).await?;
-    Ok(Found { names: names.into_iter().map(|row| (row.uuid, row.name)).collect(), ..found })
+    Ok(HistoryResult {
+        names: names.into_iter().map(|row| (row.uuid, row.name)).collect(),
+        ..found
+    })
 }

@@ -21,7 +21,7 @@ use crate::planner::plan::Placement;
 use crate::store::allocations::ConsumerClaim;
 use crate::store::change::{Change, Tx};
 use crate::store::claims::{self, GenerationSteps, LockedClaims, Needs};
-use crate::store::effects::{Content, Effect, Kind, State};
+use crate::store::effects::{Content, Effect, Kind, ObjectState};
 use crate::store::error::{Result, refuse_on};
 use crate::store::locks;
 use crate::store::owners::{NewOwners, Owners};
@@ -72,7 +72,7 @@ impl Booking {
         let BookingPlan { plan, write, placements, removed, .. } = &self.plan;
         let named = |generation| {
             let content = Content::Named(plan.name.clone());
-            Some(State { generation: Some(generation), content })
+            Some(ObjectState { generation: Some(generation), content })
         };
         let (before, after) = match write {
             PlanWrite::Create => (None, named(plan.generation)),
@@ -82,7 +82,7 @@ impl Booking {
         tx.note(|| Effect { kind: Kind::Plan, id: plan.id.to_string(), before, after });
         let instance = |instance: Option<Uuid>| {
             let instance = instance.map(|instance| instance.to_string());
-            Some(State { generation: None, content: Content::Instance(instance) })
+            Some(ObjectState { generation: None, content: Content::Instance(instance) })
         };
         let of = |placement: Uuid, consumer: Uuid, ticket: Option<Uuid>| {
             ticket.or_else(|| Some(consumer).filter(|consumer| *consumer != placement))
@@ -97,7 +97,7 @@ impl Booking {
             }
         }
         for placement in removed {
-            let before = Some(State { generation: None, content: Content::Nothing });
+            let before = Some(ObjectState { generation: None, content: Content::Nothing });
             let id = placement.to_string();
             tx.note(|| Effect { kind: Kind::Placement, id, before, after: None });
         }

@@ -151,7 +151,7 @@ pub(in crate::store) async fn release(
         return Ok(());
     }
     if roots.iter().any(|root| !locked.has(ProviderId(*root))) {
-        return Err(Error::Again("a unit changed hands meanwhile".to_owned()));
+        return Err(Error::Again("a unit was reassigned meanwhile".to_owned()));
     }
     let unmarked = sqlx::query_scalar!(
         r#"with gone as (
@@ -281,7 +281,9 @@ async fn advance(tx: &mut Tx<'_>, providers: &[i64]) -> Result<()> {
     .execute(&mut *tx.conn)
     .await?;
     if usize::try_from(moved.rows_affected()) != Ok(providers.len()) {
-        return Err(Error::Again("a provider went while its unit changed hands".to_owned()));
+        return Err(Error::Again(
+            "a provider was deleted while its unit was reassigned".to_owned(),
+        ));
     }
     for provider in providers {
         tx.touch(ProviderId(*provider));

@@ -154,7 +154,7 @@ impl From<FlavorRow> for Flavor {
 
 /// Selects flavors by name or id, or all of them; in the order of their names.
 fn select<'c>(
-    asked: Option<&[String]>,
+    names: Option<&[String]>,
     conn: &'c mut PgConnection,
 ) -> BoxFuture<'c, sqlx::Result<Vec<FlavorRow>>> {
     sqlx::query_as!(
@@ -166,7 +166,7 @@ fn select<'c>(
            from flavors
            where $1::text[] is null or name = any($1) or flavor_id = any($1)
            order by name"#,
-        asked
+        names
     )
     .fetch_all(conn)
     .boxed()

@@ -9,7 +9,7 @@ use super::caps::Caps;
 use crate::model::{GroupKind, Level, Refusal};
 use crate::planner::group::{self, StoredGroup};
 use crate::store::change::{Change, Tx};
-use crate::store::effects::{Content, Effect, Kind, State};
+use crate::store::effects::{Content, Effect, Kind, ObjectState};
 use crate::store::{Error, Result, Store};
 
 /// Creates a group without members. Refusals: `GroupNameTaken`, `CapReached`.
@@ -61,8 +61,8 @@ fn note_members(tx: &mut Tx<'_>, group: Uuid, before: &[String], after: &[String
     tx.note(|| Effect {
         kind: Kind::GroupMembers,
         id: group.to_string(),
-        before: Some(State::members(before)),
-        after: Some(State::members(after)),
+        before: Some(ObjectState::members(before)),
+        after: Some(ObjectState::members(after)),
     });
 }
 
@@ -108,7 +108,7 @@ impl Change for DescribeGroup {
         .execute(&mut *tx.conn)
         .await?;
         let described = |text: &Option<String>| {
-            Some(State { generation: None, content: Content::Described(text.clone()) })
+            Some(ObjectState { generation: None, content: Content::Described(text.clone()) })
         };
         tx.note(|| Effect {
             kind: Kind::Group,

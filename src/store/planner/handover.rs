@@ -94,7 +94,7 @@ impl Handover {
         for ((consumer, provider), UnitHolder { name: group, unit, .. }) in &exclusivity.reported {
             tracing::warn!(
                 %consumer, %provider, group, unit,
-                "let in because --planner-exclusivity is report"
+                "admitted because --planner-exclusivity is report"
             );
         }
         if !locked.planner_role.has_placements {
@@ -138,7 +138,7 @@ impl Handover {
         for ((instance, _), placement) in &self.expected {
             let (planned, actual) = (places(placement, true), places(instance, false));
             if !planned.is_empty() && !actual.is_empty() && planned.is_disjoint(&actual) {
-                tracing::warn!(%placement, %instance, "the instance went elsewhere than was planned");
+                tracing::warn!(%placement, %instance, "the instance uses another host than planned");
             }
         }
     }

@@ -35,7 +35,7 @@ pub async fn change<C: Change>(
 ) -> Result<C::Outcome> {
     let history = History::of_commands(conn, summary).await?;
     // None of these changes claims exclusive units.
-    let (recorder, found, spans) = (Recorder::none(), FoundFaults::unwanted(), Spans::default());
+    let (recorder, found, spans) = (Recorder::none(), FoundFaults::ignoring(), Spans::default());
     // None of these changes appears in events.
     let observers = Observers { recorder, found, history, events: None, spans };
     change::transact(conn, change, false, observers).await

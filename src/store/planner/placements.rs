@@ -176,11 +176,11 @@ async fn refuse_taken(
     .await?;
     let stored = stored.iter().map(|row| {
         let instance = row.resource_key.as_deref().filter(|_| !row.leaving);
-        (row.id, Keys { consumer: row.consumer, ticket: row.ticket, instance })
+        (row.id, InstanceKeys { consumer: row.consumer, ticket: row.ticket, instance })
     });
     let new = placements.iter().map(|PlacementWrite { new: it, .. }| {
         let instance = it.resource_key.as_deref().filter(|_| !it.leaving);
-        (it.id, Keys { consumer: it.consumer, ticket: it.ticket, instance })
+        (it.id, InstanceKeys { consumer: it.consumer, ticket: it.ticket, instance })
     });
     match first_taken(stored, new).and_then(|nth| placements.get(nth)) {
         Some(placement) => Err(taken(placement)),
@@ -188,9 +188,9 @@ async fn refuse_taken(
     }
 }
 
-/// Keys that no two placements of a project may share.
+/// InstanceKeys that no two placements of a project may share.
 #[derive(Clone, Copy, Debug)]
-struct Keys<'k> {
+struct InstanceKeys<'k> {
     /// The consumer that holds the capacity.
     consumer: Uuid,
     /// The consumer that is to take it over.
@@ -201,18 +201,18 @@ struct Keys<'k> {
 
 /// One of these keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key<'k> {
+enum InstanceKey<'k> {
     Consumer(Uuid),
     Ticket(Uuid),
     Instance(&'k str),
 }
 
-impl<'k> Keys<'k> {
-    fn each(self) -> impl Iterator<Item = Key<'k>> {
+impl<'k> InstanceKeys<'k> {
+    fn each(self) -> impl Iterator<Item = InstanceKey<'k>> {
         [
-            Some(Key::Consumer(self.consumer)),
-            self.ticket.map(Key::Ticket),
-            self.instance.map(Key::Instance),
+            Some(InstanceKey::Consumer(self.consumer)),
+            self.ticket.map(InstanceKey::Ticket),
+            self.instance.map(InstanceKey::Instance),
         ]
         .into_iter()
         .flatten()
@@ -222,20 +222,20 @@ impl<'k> Keys<'k> {
 /// Returns the position of the first new row that, when rows are replaced one after the other, has a key of
 /// another row or a ticket for a consumer that holds the capacity of another row.
 fn first_taken<'k>(
-    stored: impl Iterator<Item = (Uuid, Keys<'k>)>,
-    mut new: impl Iterator<Item = (Uuid, Keys<'k>)>,
+    stored: impl Iterator<Item = (Uuid, InstanceKeys<'k>)>,
+    mut new: impl Iterator<Item = (Uuid, InstanceKeys<'k>)>,
 ) -> Option<usize> {
-    let mut keys: HashMap<Uuid, Keys<'k>> = HashMap::new();
-    let mut owners: HashMap<Key<'k>, Uuid> = HashMap::new();
+    let mut keys: HashMap<Uuid, InstanceKeys<'k>> = HashMap::new();
+    let mut owners: HashMap<InstanceKey<'k>, Uuid> = HashMap::new();
     for (id, row) in stored {
         keys.insert(id, row);
         owners.extend(row.each().map(|key| (key, id)));
     }
     new.position(|(id, row)| {
-        let must_be_free = row.each().chain(row.ticket.map(Key::Consumer));
+        let must_be_free = row.each().chain(row.ticket.map(InstanceKey::Consumer));
         let is_taken =
             must_be_free.into_iter().any(|key| owners.get(&key).is_some_and(|it| *it != id));
-        for key in keys.insert(id, row).into_iter().flat_map(Keys::each) {
+        for key in keys.insert(id, row).into_iter().flat_map(InstanceKeys::each) {
             owners.remove(&key);
         }
         owners.extend(row.each().map(|key| (key, id)));
@@ -317,13 +317,16 @@ impl<'p> Columns<'p> {
 mod tests {
     use uuid::Uuid;
 
-    use super::{Keys, first_taken};
+    use super::{InstanceKeys, first_taken};
 
     /// Makes a row: its id, its consumer, its ticket and its instance, which are 0 if there is none.
-    fn row(id: u128, consumer: u128, ticket: u128, instance: &str) -> (Uuid, Keys<'_>) {
+    fn row(id: u128, consumer: u128, ticket: u128, instance: &str) -> (Uuid, InstanceKeys<'_>) {
         let ticket = Some(ticket).filter(|it| *it > 0).map(Uuid::from_u128);
         let instance = Some(instance).filter(|it| !it.is_empty());
-        (Uuid::from_u128(id), Keys { consumer: Uuid::from_u128(consumer), ticket, instance })
+        (
+            Uuid::from_u128(id),
+            InstanceKeys { consumer: Uuid::from_u128(consumer), ticket, instance },
+        )
     }
 
     #[test]

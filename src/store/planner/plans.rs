@@ -169,7 +169,7 @@ impl Store {
     ///
     /// # Errors
     /// The database is unavailable.
-    pub async fn placements(&self, wanted: &PlacementFilter) -> Result<Vec<Placement>> {
+    pub async fn placements(&self, filter: &PlacementFilter) -> Result<Vec<Placement>> {
         let rows = self.read(|conn| sqlx::query!(
             r#"select p.id, p.plan_id, p.project, o.external_id as "owner?", s.any_project, p.position, p.orchestration_id, p.orchestration_key, p.name,
                       p.resource_id, p.resource_key, p.reserved, p.consumer, p.ticket, p.metadata,
@@ -187,11 +187,11 @@ impl Store {
                  and ($4::uuid is null or p.plan_id = $4)
                  and ($5::text is null or p.project = $5)
                order by s.created_at, s.id, p.position, p.id, a.provider_id, a.class_id"#,
-            wanted.id,
-            wanted.orchestration_key,
-            wanted.resource_key,
-            wanted.plan,
-            wanted.project
+            filter.id,
+            filter.orchestration_key,
+            filter.resource_key,
+            filter.plan,
+            filter.project
         ).fetch_all(conn).boxed()).await?;
         let mut placements: Vec<Placement> = Vec::new();
         for row in rows {

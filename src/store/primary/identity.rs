@@ -41,9 +41,7 @@ impl Identity {
             }
             format!("{self} is another cluster than {newest}")
         } else if self.timeline < newest.timeline {
-            format!(
-                "{self} has been deposed, since {newest} was seen: restart berth if that is gone"
-            )
+            format!("{self} has been deposed by {newest}: restart berth if that is gone for good")
         } else {
             return Ok(());
         };

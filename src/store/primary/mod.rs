@@ -46,7 +46,7 @@ pub(super) struct Primary(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     options: StoreOptions,
-    state: watch::Sender<State>,
+    state: watch::Sender<PrimaryState>,
     /// Requests an immediate probe of all hosts.
     probe_now: Notify,
     /// Number of finished probes.
@@ -55,7 +55,7 @@ struct Inner {
 
 /// The known state of the primary.
 #[derive(Debug, Default)]
-struct State {
+struct PrimaryState {
     /// The newest primary so far.
     newest: Option<Identity>,
     /// The present term.
@@ -157,17 +157,17 @@ impl Primary {
         deadline: Instant,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
-        let mut asked = 1;
+        let mut attempts = 1;
         loop {
             match timeout_at(deadline, self.try_read(&ask)).await {
-                Ok(Err(Error::Again(why))) if asked < READS_MAX => {
-                    tracing::debug!(asked, why, "asking again");
-                    asked += 1;
+                Ok(Err(Error::Again(why))) if attempts < READS_MAX => {
+                    tracing::debug!(attempts, why, "trying the read again");
+                    attempts += 1;
                 }
                 Ok(answer) => return answer.map_err(Error::settled),
                 Err(_) => {
                     self.suspect();
-                    return Err(Error::Unavailable(format!("no answer within {READ_MAX:?}")));
+                    return Err(Error::Unavailable(format!("no response within {READ_MAX:?}")));
                 }
             }
         }
@@ -203,7 +203,7 @@ impl Primary {
 
 impl Inner {
     fn new(options: StoreOptions) -> Self {
-        let (state, probes) = (watch::Sender::new(State::default()), watch::Sender::new(0));
+        let (state, probes) = (watch::Sender::new(PrimaryState::default()), watch::Sender::new(0));
         Self { options, state, probe_now: Notify::new(), probes }
     }
 
@@ -231,7 +231,13 @@ impl Inner {
         term.ok_or_else(|| Error::bug(format!("{found} has not become the primary")))
     }
 
-    fn begin(&self, state: &mut State, found: Identity, host: usize, options: &PgConnectOptions) {
+    fn begin(
+        &self,
+        state: &mut PrimaryState,
+        found: Identity,
+        host: usize,
+        options: &PgConnectOptions,
+    ) {
         let server = format!("{}:{}", options.get_host(), options.get_port());
         if let Some(newest) = state.newest.replace(found) {
             tracing::warn!(%server, "the primary is {found}; before, it was {newest}");
@@ -252,7 +258,7 @@ impl Inner {
         self.state.send_if_modified(|state| {
             let is_lost = state.term.as_ref().is_some_and(|term| Arc::ptr_eq(term, lost));
             if is_lost {
-                tracing::warn!("{} is not the primary any more: {why}", lost.identity);
+                tracing::warn!("{} is no longer the primary: {why}", lost.identity);
                 state.term = None;
                 lost.end();
             }

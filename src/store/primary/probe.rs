@@ -46,42 +46,42 @@ enum HostState {
 /// # Errors
 /// None of them is; the error has the result of each.
 pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
-    let said = probe_all(hosts, None, &mut MissedProbes::default()).await;
-    let best = best(&said, None).and_then(|(host, _)| hosts.get(host));
-    best.cloned().ok_or_else(|| no_primary(hosts, &said))
+    let states = probe_all(hosts, None, &mut MissedProbes::default()).await;
+    let best = best(&states, None).and_then(|(host, _)| hosts.get(host));
+    best.cloned().ok_or_else(|| no_primary(hosts, &states))
 }
 
 /// Probes all hosts, and begins a term if another one is the primary now.
 pub(super) async fn probe(inner: &Arc<Inner>, missed_probes: &mut MissedProbes) -> Result<()> {
     let known = inner.state.borrow().newest;
-    let said = probe_all(&inner.options.hosts, known, missed_probes).await;
+    let states = probe_all(&inner.options.hosts, known, missed_probes).await;
     let (newest, term) = {
         let state = inner.state.borrow();
         (state.newest, state.term.clone())
     };
     let present = term.as_ref().map(|term| (term.host, term.identity));
-    let Some((host, found)) = best(&said, present.or(newest.map(|it| (usize::MAX, it)))) else {
+    let Some((host, found)) = best(&states, present.or(newest.map(|it| (usize::MAX, it)))) else {
         if let Some(term) = term {
-            match said.get(term.host) {
+            match states.get(term.host) {
                 Some(HostState::Standby) => inner.lose(&term, "it is a standby now"),
-                Some(HostState::Refused(_)) => term.note_answer(),
+                Some(HostState::Refused(_)) => term.note_response(),
                 Some(HostState::Primary(_) | HostState::Silent(_)) | None => {}
             }
-            if term.since_answer() >= SILENT_MAX {
-                inner.lose(&term, &format!("no answer for {SILENT_MAX:?}"));
+            if term.since_response() >= SILENT_MAX {
+                inner.lose(&term, &format!("no response for {SILENT_MAX:?}"));
             }
         }
-        return Err(no_primary(&inner.options.hosts, &said));
+        return Err(no_primary(&inner.options.hosts, &states));
     };
     // A primary of another cluster than before means that all hosts lead there, or nowhere.
     let alone = newest.is_some_and(|newest| newest.system != found.system);
-    inner.admit(found, host, alone).map(|term| term.note_answer())
+    inner.admit(found, host, alone).map(|term| term.note_response())
 }
 
 /// Returns the primary to follow: of the known cluster if it has one, with the newest timeline, and on the
 /// same host as before if there are several ways to it.
-fn best(said: &[HostState], known: Option<(usize, Identity)>) -> Option<(usize, Identity)> {
-    let primaries = said.iter().enumerate().filter_map(|(host, said)| match said {
+fn best(states: &[HostState], known: Option<(usize, Identity)>) -> Option<(usize, Identity)> {
+    let primaries = states.iter().enumerate().filter_map(|(host, states)| match states {
         HostState::Primary(identity) => Some((host, *identity)),
         HostState::Standby | HostState::Refused(_) | HostState::Silent(_) => None,
     });
@@ -107,10 +107,10 @@ impl MissedProbes {
         }
     }
 
-    fn note(&mut self, said: &[HostState]) {
-        self.0.resize(said.len(), 0);
-        for (missed, said) in self.0.iter_mut().zip(said) {
-            *missed = if matches!(said, HostState::Silent(_)) { *missed + 1 } else { 0 };
+    fn note(&mut self, states: &[HostState]) {
+        self.0.resize(states.len(), 0);
+        for (missed, states) in self.0.iter_mut().zip(states) {
+            *missed = if matches!(states, HostState::Silent(_)) { *missed + 1 } else { 0 };
         }
     }
 }
@@ -120,13 +120,13 @@ async fn probe_all(
     newest: Option<Identity>,
     missed_probes: &mut MissedProbes,
 ) -> Vec<HostState> {
-    let asked = hosts.iter().enumerate().map(|(number, host)| {
+    let probes = hosts.iter().enumerate().map(|(number, host)| {
         let patience = missed_probes.patience(number, hosts.len());
         probe_host(host, patience)
     });
-    let said = answers(asked, newest).await;
-    missed_probes.note(&said);
-    said
+    let states = answers(probes, newest).await;
+    missed_probes.note(&states);
+    states
 }
 
 /// Returns the states of all hosts. A host that was promoted after the newest known primary is accepted without
@@ -138,14 +138,14 @@ async fn answers<F: Future<Output = HostState>>(
     let follows = |found: &Identity| {
         newest.is_some_and(|it| it.system == found.system && it.timeline < found.timeline)
     };
-    let numbered = hosts.enumerate().map(|(host, said)| async move { (host, said.await) });
-    let mut asked: FuturesUnordered<_> = numbered.collect();
-    let unheard = || HostState::Silent("its answer was not waited for".to_owned());
-    let mut all: Vec<_> = std::iter::repeat_with(unheard).take(asked.len()).collect();
-    while let Some((host, said)) = asked.next().await {
-        let is_promoted = matches!(&said, HostState::Primary(found) if follows(found));
+    let numbered = hosts.enumerate().map(|(host, states)| async move { (host, states.await) });
+    let mut probes: FuturesUnordered<_> = numbered.collect();
+    let unheard = || HostState::Silent("its response was not awaited".to_owned());
+    let mut all: Vec<_> = std::iter::repeat_with(unheard).take(probes.len()).collect();
+    while let Some((host, states)) = probes.next().await {
+        let is_promoted = matches!(&states, HostState::Primary(found) if follows(found));
         if let Some(place) = all.get_mut(host) {
-            *place = said;
+            *place = states;
         }
         if is_promoted {
             break;
@@ -156,7 +156,7 @@ async fn answers<F: Future<Output = HostState>>(
 
 /// Probes one host over a new connection.
 async fn probe_host(host: &PgConnectOptions, patience: Duration) -> HostState {
-    let said = timeout(patience, async {
+    let states = timeout(patience, async {
         let mut conn = match PgConnection::connect_with(&session(host.clone())).await {
             Ok(conn) => conn,
             Err(sqlx::Error::Database(error)) => return Ok(HostState::Refused(error.to_string())),
@@ -166,21 +166,21 @@ async fn probe_host(host: &PgConnectOptions, patience: Duration) -> HostState {
         drop(conn.close().await);
         Ok::<_, Error>(identity.map_or(HostState::Standby, HostState::Primary))
     });
-    match said.await {
-        Ok(Ok(said)) => said,
+    match states.await {
+        Ok(Ok(states)) => states,
         Ok(Err(error)) => HostState::Silent(error.to_string()),
-        Err(_) => HostState::Silent(format!("no answer within {patience:?}")),
+        Err(_) => HostState::Silent(format!("no response within {patience:?}")),
     }
 }
 
-fn no_primary(hosts: &[PgConnectOptions], said: &[HostState]) -> Error {
-    let each = hosts.iter().zip(said).map(|(host, said)| {
-        let said = match said {
+fn no_primary(hosts: &[PgConnectOptions], states: &[HostState]) -> Error {
+    let each = hosts.iter().zip(states).map(|(host, states)| {
+        let states = match states {
             HostState::Primary(identity) => identity.to_string(),
             HostState::Standby => "it is a standby".to_owned(),
             HostState::Refused(why) | HostState::Silent(why) => why.clone(),
         };
-        format!("{}:{}: {said}", host.get_host(), host.get_port())
+        format!("{}:{}: {states}", host.get_host(), host.get_port())
     });
     Error::Unavailable(each.collect::<Vec<_>>().join("; "))
 }
@@ -223,8 +223,8 @@ mod tests {
         HostState::Silent(String::new())
     }
 
-    fn host(said: &[HostState], known: Option<(usize, Identity)>) -> Option<usize> {
-        best(said, known).map(|(host, _)| host)
+    fn host(states: &[HostState], known: Option<(usize, Identity)>) -> Option<usize> {
+        best(states, known).map(|(host, _)| host)
     }
 
     #[test]
@@ -240,9 +240,9 @@ mod tests {
     #[test]
     fn of_several_ways_to_one_server_the_present_one_is_kept() {
         let identity = Identity { system: 1, timeline: 3, is_read_only: false };
-        let said = [primary(1, 3), primary(1, 3)];
-        assert_eq!(host(&said, Some((1, identity))), Some(1));
-        assert_eq!(host(&said, None), Some(0));
+        let states = [primary(1, 3), primary(1, 3)];
+        assert_eq!(host(&states, Some((1, identity))), Some(1));
+        assert_eq!(host(&states, None), Some(0));
     }
 
     /// A frozen primary does not respond within any timeout.
@@ -250,14 +250,15 @@ mod tests {
     async fn a_promoted_host_is_followed_while_another_one_is_silent() {
         let newest = Identity { system: 1, timeline: 3, is_read_only: false };
         let silent = || Either::Left(pending::<HostState>());
-        let says = |said: HostState| -> Either<_, Ready<HostState>> { Either::Right(ready(said)) };
+        let says =
+            |states: HostState| -> Either<_, Ready<HostState>> { Either::Right(ready(states)) };
         let hosts = [silent(), says(HostState::Standby), says(primary(1, 4))];
-        let said = answers(hosts.into_iter(), Some(newest)).await;
-        assert_eq!(host(&said, Some((0, newest))), Some(2));
+        let states = answers(hosts.into_iter(), Some(newest)).await;
+        assert_eq!(host(&states, Some((0, newest))), Some(2));
         // The responses of all others are awaited.
         let hosts = [says(primary(2, 9)), says(HostState::Standby), says(primary(1, 3))];
-        let said = answers(hosts.into_iter(), Some(newest)).await;
-        assert_eq!(host(&said, Some((0, newest))), Some(2));
+        let states = answers(hosts.into_iter(), Some(newest)).await;
+        assert_eq!(host(&states, Some((0, newest))), Some(2));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(in crate::store) struct Term {
     pool: PgPool,
     over: watch::Sender<bool>,
     /// The time of the last response on its connections.
-    heard: Mutex<Instant>,
+    last_response: Mutex<Instant>,
     /// The start of the last acknowledged heartbeat.
     pub(super) confirmed: watch::Sender<Option<Instant>>,
 }
@@ -55,8 +55,8 @@ impl Term {
             })
             .connect_lazy_with(waiting(options.clone(), locks::WAIT_MAX));
         let (over, confirmed) = (watch::Sender::new(false), watch::Sender::new(None));
-        let heard = Mutex::new(Instant::now());
-        Self { identity, host, options, pool, over, heard, confirmed }
+        let last_response = Mutex::new(Instant::now());
+        Self { identity, host, options, pool, over, last_response, confirmed }
     }
 
     /// Returns the pool for single changes and consumer reads.
@@ -118,7 +118,7 @@ impl Term {
             return Err(Error::Again(LOST.to_owned()));
         }
         if settled.is_ok() {
-            self.note_answer();
+            self.note_response();
         }
         settled
     }
@@ -140,13 +140,13 @@ impl Term {
     }
 
     /// Records a response of the server.
-    pub(super) fn note_answer(&self) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    pub(super) fn note_response(&self) {
+        *self.last_response.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
     /// Returns the time since the last response of the server.
-    pub(super) fn since_answer(&self) -> Duration {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    pub(super) fn since_response(&self) -> Duration {
+        self.last_response.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// Waits until a read on a connection of this term is known to be current: the term has not ended, and a

@@ -78,7 +78,7 @@ impl Status {
             ),
             Self::Incomplete(missing) => format!(
                 "the schema is incomplete: there is no {}; \
-                 restore the database from a backup, and the whole of it",
+                 restore the whole database from a backup",
                 named(missing)
             ),
             Self::Altered(versions) => format!(
@@ -96,7 +96,7 @@ impl Status {
                  and name it in --database-url"
             ),
             Self::Encoding(encoding) => format!(
-                "the database keeps texts in {encoding}, and Berth needs UTF-8; create another one \
+                "the database encodes text in {encoding}, and Berth needs UTF-8; create another one \
                  with `createdb -E UTF8 -T template0 NAME` and name it in --database-url"
             ),
             Self::Forbidden { role, missing } => format!(

@@ -37,13 +37,13 @@ declare
     lacking text;
 begin
     if to_regclass('_sqlx_migrations') is null or to_regclass('{OURS}') is null then
-        raise exception 'the file is no dump of Berth: it does not have its tables';
+        raise exception 'the file is not a dump of Berth: it does not have its tables';
     end if;
     if not exists (select from _sqlx_migrations where success and {is_first}) then
-        raise exception 'the file is no dump of Berth: it does not say which migrations were applied';
+        raise exception 'the file is not a dump of Berth: it does not say which migrations were applied';
     end if;
     if not exists (select from {OURS}) then
-        raise exception 'the file is no whole dump of Berth: it has the tables without their rows';
+        raise exception 'the file is not a complete dump of Berth: it has the tables without their rows';
     end if;
     if (select array_agg(version order by version) from _sqlx_migrations where success)
         <> array[{known}]::bigint[] then
@@ -52,7 +52,7 @@ begin
     select min(object) into lacking from (values {expected}) as needed (object)
     where object not in ({objects});
     if lacking is not null then
-        raise exception 'the file is no whole dump of Berth: it has no %', lacking;
+        raise exception 'the file is not a complete dump of Berth: it has no %', lacking;
     end if;
 end $check$;
 ",

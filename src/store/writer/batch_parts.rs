@@ -149,7 +149,7 @@ mod tests {
     use super::{BatchParts, Job, Outcome, SPLITS_MAX};
     use crate::model::Refusal;
     use crate::store::error::Error;
-    use crate::store::writer::Origin;
+    use crate::store::writer::JobOrigin;
     use crate::store::writer::locked_rows::LockedRows;
 
     /// Writes parts as if these jobs met a lock, of which only those in `known` can be identified. Returns how each
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn jobs(count: usize) -> Vec<Job> {
-        (0..count).map(|_| Job::Release(Uuid::new_v4(), Origin::none())).collect()
+        (0..count).map(|_| Job::Release(Uuid::new_v4(), JobOrigin::none())).collect()
     }
 
     #[test]

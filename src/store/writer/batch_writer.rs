@@ -21,7 +21,7 @@ use crate::model::claim::{Consumer, LockedState, Request, faults, judge};
 use crate::observe::spans::{Phase, Spans};
 use crate::store::change::{ATTEMPTS_MAX, Change, Observers, Tx, pause, transact};
 use crate::store::claims::{self, GenerationSteps, Needs};
-use crate::store::effects::{Names, Recorder};
+use crate::store::effects::{PlaceNames, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
 use crate::store::found_faults::FoundFaults;
@@ -80,7 +80,7 @@ struct Batch {
     /// Takes the faults of each request if it is refused.
     found: Vec<FoundFaults>,
     new_owners: NewOwners,
-    /// Names for the log of events; empty if it is off.
+    /// PlaceNames for the log of events; empty if it is off.
     owner_names: OwnerNames,
 }
 
@@ -98,7 +98,7 @@ impl Change for Batch {
         let before = GenerationSteps::before(&locked.state);
         let is_told = tx.history.is_some() || tx.noted.is_some();
         let is_any_told = is_told || self.recorders.iter().any(Recorder::is_on);
-        let names = is_any_told.then(|| Names::of(&locked.state));
+        let names = is_any_told.then(|| PlaceNames::of(&locked.state));
         let mut verdicts = Vec::with_capacity(self.requests.len());
         let places = self.recorders.iter().zip(&self.found);
         for (request, (recorder, place)) in self.requests.iter().zip(places) {
@@ -236,9 +236,9 @@ impl BatchWriter {
         &mut self,
         ask: impl AsyncFnOnce(&mut PgConnection) -> Result<T>,
     ) -> Result<T> {
-        let asked = timeout(LOOK_MAX, async { ask(self.conn().await?).await }).await;
+        let found = timeout(LOOK_MAX, async { ask(self.conn().await?).await }).await;
         let late = || Error::Unavailable(format!("no outcome within {LOOK_MAX:?}"));
-        let answer = asked.unwrap_or_else(|_| Err(late()));
+        let answer = found.unwrap_or_else(|_| Err(late()));
         if answer.is_err() {
             self.conn = None;
         }
@@ -276,7 +276,7 @@ impl BatchWriter {
         let report_only = self.primary.options().report_only;
         let observers = Observers {
             recorder: Recorder::none(),
-            found: FoundFaults::unwanted(),
+            found: FoundFaults::ignoring(),
             history: self.primary.options().history,
             events: self.primary.options().events,
             spans: Spans::of(jobs.iter().map(|job| job.origin().span.clone())),
@@ -344,7 +344,7 @@ impl BatchWriter {
         if self.conn.as_ref().is_none_or(|(_, term)| term.is_over()) {
             while self.unsettled.try_join_next().is_some() {}
             if self.unsettled.len() >= UNSETTLED_MAX {
-                let why = "the outcome of earlier transactions is not known yet";
+                let why = "the outcome of earlier transactions is unknown";
                 return Err(Error::Unavailable(why.to_owned()));
             }
             // A new connection may lead to a database that was restored to an earlier state.

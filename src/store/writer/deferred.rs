@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use super::batch_writer::{BatchWriter, Outcome};
 use super::locked_rows::LockedRows;
-use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, Waiting, span_of};
+use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, WaitingJob, span_of};
 use crate::observe::spans::span;
 use crate::store::error::{Error, Result};
 
@@ -83,7 +83,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 #[derive(Debug)]
 pub(super) struct DeferredQueue {
     shared: Arc<Mutex<Shared>>,
-    jobs: mpsc::UnboundedSender<Waiting>,
+    jobs: mpsc::UnboundedSender<WaitingJob>,
 }
 
 impl DeferredQueue {
@@ -92,8 +92,8 @@ impl DeferredQueue {
     pub(super) async fn defer_blocked(
         &self,
         writer: &mut BatchWriter,
-        batch: Vec<Waiting>,
-    ) -> Vec<Waiting> {
+        batch: Vec<WaitingJob>,
+    ) -> Vec<WaitingJob> {
         let mut locked = {
             let shared = lock(&self.shared);
             if shared.jobs == 0 {
@@ -106,7 +106,7 @@ impl DeferredQueue {
         let known = writer.add_consumers_of_locked(&mut locked, &jobs).instrument(span.clone());
         if let Err(error) = known.await {
             span.in_scope(|| {
-                tracing::debug!(%error, "who draws upon locked providers is not known");
+                tracing::debug!(%error, "the consumers of locked providers are unknown");
             });
         }
         let mut others = Vec::with_capacity(batch.len());
@@ -126,7 +126,7 @@ impl DeferredQueue {
     }
 
     /// Defers a job, or fails it with 503 if too many are deferred already.
-    pub(super) fn defer(&self, mut waiting: Waiting) {
+    pub(super) fn defer(&self, mut waiting: WaitingJob) {
         waiting.queued = span!(parent: &waiting.job.origin().span, "deferred");
         {
             let mut shared = lock(&self.shared);
@@ -138,7 +138,7 @@ impl DeferredQueue {
             shared.add(&waiting.job);
         }
         if let Err(unsent) = self.jobs.send(waiting) {
-            let bug = Error::bug("the task of claims that are deferred has ended");
+            let bug = Error::bug("the task of deferred claims has ended");
             end(&self.shared, unsent.0, Err(bug));
         }
     }
@@ -155,7 +155,7 @@ impl DeferredQueue {
 /// A deferred job.
 #[derive(Debug)]
 struct DeferredJob {
-    waiting: Waiting,
+    waiting: WaitingJob,
     since: Instant,
     /// Number of attempts in vain.
     tries: u32,
@@ -167,7 +167,7 @@ struct DeferredJob {
 pub(super) struct DeferredTask {
     writer: BatchWriter,
     shared: Arc<Mutex<Shared>>,
-    queue: mpsc::UnboundedReceiver<Waiting>,
+    queue: mpsc::UnboundedReceiver<WaitingJob>,
     jobs: BTreeMap<u64, DeferredJob>,
     next: u64,
     /// Number of successive rounds in which a row was found locked, and the time of the first.
@@ -202,7 +202,7 @@ impl DeferredTask {
             let round = AssertUnwindSafe(self.round()).catch_unwind().await;
             let progressed = round.unwrap_or_else(|_panic| {
                 // The connection, which may be in any state, is given back when no job is left.
-                self.end_all(&Error::bug("writing claims that were deferred panicked"));
+                self.end_all(&Error::bug("writing deferred claims panicked"));
                 true
             });
             if !progressed {
@@ -212,7 +212,7 @@ impl DeferredTask {
         }
     }
 
-    fn push(&mut self, waiting: Waiting) {
+    fn push(&mut self, waiting: WaitingJob) {
         let deferred = DeferredJob { waiting, since: Instant::now(), tries: 0, row_unknown: false };
         self.jobs.insert(self.next, deferred);
         self.next += 1;
@@ -277,18 +277,18 @@ impl DeferredTask {
         let mut waiting: HashSet<Uuid> = HashSet::new();
         // Consumers of jobs that are tried together: they may turn out to be locked, and a later job of theirs that
         // is tried alone would overtake them.
-        let mut begun: HashSet<Uuid> = HashSet::new();
+        let mut tried_together: HashSet<Uuid> = HashSet::new();
         for (number, deferred) in &self.jobs {
             let job = &deferred.waiting.job;
             let follows = job.consumers().any(|consumer| waiting.contains(&consumer));
             let is_free = !follows && !locked.blocks(job) && !deferred.row_unknown;
             if is_free && together.len() < BATCH_MAX {
                 together.push(*number);
-                begun.extend(job.consumers());
+                tried_together.extend(job.consumers());
                 continue;
             }
-            let has_begun = job.consumers().any(|consumer| begun.contains(&consumer));
-            if !follows && !is_free && !has_begun {
+            let is_tried = job.consumers().any(|consumer| tried_together.contains(&consumer));
+            if !follows && !is_free && !is_tried {
                 alone.push((self.is_held_for_long(job), deferred.tries, *number));
             }
             waiting.extend(job.consumers());
@@ -342,7 +342,7 @@ impl DeferredTask {
     }
 }
 
-fn end(shared: &Mutex<Shared>, waiting: Waiting, outcome: Result<()>) {
+fn end(shared: &Mutex<Shared>, waiting: WaitingJob, outcome: Result<()>) {
     lock(shared).remove(&waiting.job);
     waiting.end(outcome);
 }
@@ -354,10 +354,10 @@ mod tests {
     use tracing::Span;
     use uuid::Uuid;
 
-    use super::{DeferredTask, Job, LockedRows, Waiting};
+    use super::{DeferredTask, Job, LockedRows, WaitingJob};
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
-    use crate::store::writer::Origin;
+    use crate::store::writer::JobOrigin;
     use crate::store::writer::batch_writer::BatchWriter;
 
     #[test]
@@ -367,9 +367,9 @@ mod tests {
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
             let (answer, _) = oneshot::channel();
-            let job = Job::Release(consumer, Origin::none());
+            let job = Job::Release(consumer, JobOrigin::none());
             let (arrived, queued) = (Instant::now(), Span::none());
-            task.push(Waiting { job, answer, arrived, queued });
+            task.push(WaitingJob { job, answer, arrived, queued });
         }
         task.jobs.get_mut(&1).unwrap().row_unknown = true;
         assert_eq!(task.parts(&LockedRows::default()), vec![vec![0]]);

@@ -53,14 +53,14 @@ const WAIT_MAX: Duration = WRITE_MAX;
 #[derive(Clone, Debug)]
 pub(super) enum Job {
     /// See [`Request::Replace`](crate::model::claim::Request::Replace).
-    Replace(Vec<ConsumerClaim>, Origin),
+    Replace(Vec<ConsumerClaim>, JobOrigin),
     /// See [`Request::Release`](crate::model::claim::Request::Release).
-    Release(Uuid, Origin),
+    Release(Uuid, JobOrigin),
 }
 
 /// The request that a job comes from.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct JobOrigin {
     /// The recorder of the effects of the job.
     recorder: Recorder,
     /// The span in which the caller waits for the job.
@@ -70,7 +70,7 @@ pub(super) struct Origin {
     found: FoundFaults,
 }
 
-impl Origin {
+impl JobOrigin {
     /// Returns the present request.
     pub(super) fn current() -> Self {
         let (recorder, request) = (Recorder::current(), request_context::current());
@@ -80,7 +80,7 @@ impl Origin {
     /// Returns an origin without a request.
     #[cfg(test)]
     fn none() -> Self {
-        let (recorder, found) = (Recorder::none(), FoundFaults::unwanted());
+        let (recorder, found) = (Recorder::none(), FoundFaults::ignoring());
         Self { recorder, span: Span::none(), request: None, found }
     }
 }
@@ -103,7 +103,7 @@ impl Job {
     }
 
     /// Returns the request that it comes from.
-    fn origin(&self) -> &Origin {
+    fn origin(&self) -> &JobOrigin {
         match self {
             Self::Replace(_, origin) | Self::Release(_, origin) => origin,
         }
@@ -127,7 +127,7 @@ fn span_of(jobs: &[&Job]) -> Span {
 
 /// A job with the channel for its outcome.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingJob {
     job: Job,
     answer: oneshot::Sender<Result<()>>,
     arrived: Instant,
@@ -135,7 +135,7 @@ struct Waiting {
     queued: Span,
 }
 
-impl Waiting {
+impl WaitingJob {
     /// Ends the wait for the writer.
     fn begin(&mut self) {
         self.queued = Span::none();
@@ -150,7 +150,7 @@ impl Waiting {
 /// Access to the claim writer. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimWriter {
-    jobs: mpsc::Sender<Waiting>,
+    jobs: mpsc::Sender<WaitingJob>,
 }
 
 impl ClaimWriter {
@@ -165,14 +165,14 @@ impl ClaimWriter {
     }
 
     /// Queues a job and waits for its outcome.
-    pub(super) async fn submit(&self, job: impl FnOnce(Origin) -> Job) -> Result<()> {
-        let submitted = async { self.submit_within(job(Origin::current())).await };
+    pub(super) async fn submit(&self, job: impl FnOnce(JobOrigin) -> Job) -> Result<()> {
+        let submitted = async { self.submit_within(job(JobOrigin::current())).await };
         submitted.instrument(span!("claim")).await
     }
 
     async fn submit_within(&self, job: Job) -> Result<()> {
         let (answer, done) = oneshot::channel();
-        let waiting = Waiting { job, answer, arrived: Instant::now(), queued: span!("queue") };
+        let waiting = WaitingJob { job, answer, arrived: Instant::now(), queued: span!("queue") };
         self.jobs.try_send(waiting).map_err(|error| match error {
             TrySendError::Full(_) => {
                 Error::Unavailable("too many claims wait to be written".to_owned())
@@ -190,22 +190,26 @@ impl ClaimWriter {
 }
 
 /// Fails jobs that have waited too long with 503. They are never written.
-fn end_late(waiting: &mut Vec<Waiting>) {
-    let is_late = |it: &mut Waiting| it.arrived.elapsed() >= WAIT_MAX;
+fn end_late(waiting: &mut Vec<WaitingJob>) {
+    let is_late = |it: &mut WaitingJob| it.arrived.elapsed() >= WAIT_MAX;
     for late in waiting.extract_if(.., is_late) {
         late.end(Err(Error::Unavailable("the claim waited for too long".to_owned())));
     }
 }
 
 /// Writes the queued jobs, batch after batch.
-async fn run(mut writer: BatchWriter, mut queue: mpsc::Receiver<Waiting>, deferred: DeferredQueue) {
+async fn run(
+    mut writer: BatchWriter,
+    mut queue: mpsc::Receiver<WaitingJob>,
+    deferred: DeferredQueue,
+) {
     let mut waiting = Vec::with_capacity(BATCH_MAX);
     while queue.recv_many(&mut waiting, BATCH_MAX).await > 0 {
         end_late(&mut waiting);
         let mut batch = deferred.defer_blocked(&mut writer, std::mem::take(&mut waiting)).await;
         // The check for locked rows may have taken long.
         end_late(&mut batch);
-        batch.iter_mut().for_each(Waiting::begin);
+        batch.iter_mut().for_each(WaitingJob::begin);
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
         let began = Instant::now();
         let written = writer.write(&jobs).await;

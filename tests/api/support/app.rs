@@ -23,7 +23,7 @@ pub struct Berth {
     headers: Vec<(String, String)>,
 }
 
-/// What came back.
+/// A response.
 pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
@@ -149,8 +149,8 @@ impl Berth {
         PgConnection::connect_with(&self.database).await.unwrap()
     }
 
-    /// From now on, sessions that begin look for deadlocks before they give up waiting, so that every
-    /// deadlock is counted. Only a superuser of PostgreSQL may say so.
+    /// Makes new sessions look for deadlocks before their lock timeout, so that every deadlock is counted. Only a
+    /// superuser of PostgreSQL may set this.
     pub async fn watch_deadlocks(database: &PgConnectOptions) {
         let mut session = PgConnection::connect_with(database).await.unwrap();
         let name = database.get_database().unwrap();
@@ -160,7 +160,7 @@ impl Berth {
         }
     }
 
-    /// How many deadlocks there were in this database.
+    /// Returns the number of deadlocks in this database.
     pub async fn deadlocks(&self) -> i64 {
         sqlx::query_scalar(
             "select deadlocks from pg_stat_database where datname = current_database()",

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How a connection ends. No answer announces it.
+/// The way in which a connection ends. No response announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// It is closed after each answer.
@@ -25,7 +25,7 @@ pub enum Ending {
     NoAnswer,
 }
 
-/// Those after an answer.
+/// The endings after a response.
 pub const AFTER_AN_ANSWER: [Ending; 4] =
     [Ending::ResetAtNext, Ending::TimeoutAtNext, Ending::Reset, Ending::Close];
 
@@ -35,7 +35,7 @@ pub struct ClosingPeer {
     counts: Counts,
 }
 
-/// How often each request has come, by its first line.
+/// Number of requests by their first line.
 type Counts = Arc<Mutex<HashMap<String, usize>>>;
 
 impl ClosingPeer {
@@ -58,7 +58,7 @@ impl ClosingPeer {
         format!("http://{}", self.address)
     }
 
-    /// How often requests have come whose first line begins so, each by itself.
+    /// Returns the number of each request whose first line begins with this text.
     pub fn counts(&self, beginning: &str) -> Vec<usize> {
         let counts = self.counts.lock().unwrap();
         counts.iter().filter(|(line, _)| line.starts_with(beginning)).map(|(_, it)| *it).collect()

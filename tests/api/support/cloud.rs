@@ -49,13 +49,13 @@ impl Berth {
         async move { self.put(&format!("/allocations/{consumer}"), body).await }
     }
 
-    /// How much of each class is used on a provider.
+    /// Returns the usage of a provider by class.
     pub async fn usages(&self, host: Host) -> Value {
         let answer = self.get(&format!("/resource_providers/{}/usages", host.0)).await.expect(200);
         answer.json()["usages"].clone()
     }
 
-    /// What a consumer holds.
+    /// Returns the allocations of a consumer.
     pub async fn held(&self, consumer: Uuid) -> Value {
         self.get(&format!("/allocations/{consumer}")).await.expect(200).json()["allocations"]
             .clone()

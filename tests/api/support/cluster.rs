@@ -61,7 +61,7 @@ impl Cluster {
         };
         let begin = format!("select {begin}::text");
         sqlx::query(sqlx::AssertSqlSafe(begin)).execute(&mut conn).await.unwrap();
-        // Files may vanish meanwhile, and then cp fails; all that is needed is replayed or streamed.
+        // Files may vanish meanwhile, and then cp fails; all needed files are replayed or streamed.
         let script = "cp -a \"$1\" \"$2\" 2>&-; cd \"$2\" && \
                       rm -rf postmaster.* pg_wal/* pg_replslot/* && touch standby.signal";
         let status = as_owner("sh")
@@ -234,8 +234,8 @@ fn as_owner(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Where PostgreSQL's programs are: what `BERTH_POSTGRES_BIN` says, or the newest of Debian's, or what
-/// `pg_config` says.
+/// Returns the folder of PostgreSQL's programs: that of `BERTH_POSTGRES_BIN`, or the newest of Debian's, or that of
+/// `pg_config`.
 pub fn programs() -> PathBuf {
     if let Some(named) = std::env::var_os("BERTH_POSTGRES_BIN") {
         return named.into();

@@ -1,4 +1,4 @@
-//! What the tests of the API stand on.
+//! The support code of the tests of the API.
 
 pub mod app;
 pub mod closing_peer;

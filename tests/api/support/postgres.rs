@@ -67,8 +67,7 @@ thread_local! {
     static MADE: Made = const { Made(RefCell::new(Vec::new())) };
 }
 
-/// A database of this test's own, migrated and empty. Those of tests that have ended are dropped
-/// first.
+/// Creates a migrated and empty database for this test. Those of ended tests are dropped first.
 pub async fn database() -> PgConnectOptions {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let cluster = tokio::task::spawn_blocking(|| CLUSTER.clone()).await.unwrap();

@@ -12,7 +12,7 @@ use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
-/// How long a server may take to answer, recovery after a crash included.
+/// Timeout for the first response of a server, including recovery after a crash.
 const READY_MAX: Duration = Duration::from_mins(1);
 
 /// A server with a private PostgreSQL under a directory of its own.

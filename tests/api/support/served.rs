@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::app::Berth;
 
-/// How long anything that is bound to happen may take on a busy machine.
+/// Timeout for anything that must happen, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server in this process. It stops when told to, or when the test ends.

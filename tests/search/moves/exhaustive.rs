@@ -27,7 +27,7 @@ fn covers(one: Amounts, other: Amounts) -> bool {
     one.0 >= other.0 && one.1 >= other.1
 }
 
-/// What is free on a host.
+/// Returns the free amounts of a host.
 fn free((all, consumers): &Host) -> Amounts {
     consumers.iter().fold(*all, |free, it| less(free, *it))
 }
@@ -93,7 +93,7 @@ fn host() -> impl Strategy<Value = Host> {
     })
 }
 
-/// What is proposed: the number of steps, and whether it is proven that there are no fewer, or none at all.
+/// Returns the proposal: the number of steps, and whether it is proven that there are no fewer, or none at all.
 fn proposed(hosts: &[Host], asked: Amounts, moves: bool) -> (Option<usize>, bool) {
     let (cloud, consumers) = written(hosts);
     let (cloud, consumers) = with_consumers(Cloud::new(&cloud), &consumers);
@@ -121,7 +121,7 @@ proptest! {
     }
 }
 
-/// What a random cloud has shown.
+/// A case that a random cloud has found.
 #[test]
 fn that_there_is_no_way_for_two_is_proven() {
     let hosts: [Host; 2] = [((7, 5), vec![(1, 1), (4, 1)]), ((9, 6), vec![(1, 4), (1, 1)])];

@@ -279,8 +279,8 @@ fn what_drained_hosts_hold_is_placed_elsewhere() {
     assert!(!stopped.is_complete && stopped.placed == 0);
 }
 
-/// A consumer on `cn1`, for which there is no place on `cn2`; but there are so many ways to try that the search for
-/// one is given up.
+/// Returns a consumer on `cn1` without a place on `cn2`; there are so many combinations to try that the search
+/// gives up.
 fn puzzle() -> (Cloud, Vec<ConsumerRow>) {
     let (devices, wanted) = puzzle_amounts();
     let mut lines = "cn1\ncn2\n".to_owned();

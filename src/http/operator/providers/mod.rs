@@ -10,7 +10,7 @@ use futures_util::TryStreamExt;
 
 use self::writing::{Form, Include, Writing};
 use super::{AskedBy, Problem, made_within, microversion};
-use crate::fairness::turns::{Asker, Turn};
+use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::turn_within;
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::{PART, Parts};
@@ -64,7 +64,7 @@ pub(super) async fn list(
     }
     let query = query.without(INCLUDE).renamed(TREE, IN_TREE);
     let filter = listed_by(&query, asked)?;
-    let turns_of = caller.asker();
+    let turns_of = caller.requester();
     let seat = seat(&app, turns_of).await?;
     let most = app.options.stream_timeout;
     let body = made_within(most, |parts| async move {
@@ -114,7 +114,7 @@ fn include(query: &Query) -> Result<Include, Problem> {
 }
 
 /// Waits for one of the snapshots.
-async fn seat(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
+async fn seat(app: &App, turns_of: Requester) -> Result<Turn, Problem> {
     let late = "too many large responses are being sent; retry later";
     turn_within(&app.snapshots, turns_of, app.options.stream_wait, late).await
 }
@@ -128,7 +128,7 @@ fn slots(world: &World, filter: &Filter) -> Result<Vec<u32>, Problem> {
 /// A response being produced.
 struct Work {
     app: Arc<App>,
-    turns_of: Asker,
+    turns_of: Requester,
     parts: Parts,
 }
 

@@ -21,7 +21,7 @@ use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::query::Query;
 use super::refused::{KeptRequest, Nothing};
-use crate::fairness::turns::{Asker, Turn};
+use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::{not_done, turn_within};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::PART;
@@ -73,7 +73,7 @@ pub(in crate::http) async fn answer(
     caller: &Caller,
     request: &Request,
 ) -> Result<(Reply, Option<Nothing>), Problem> {
-    let turns_of = caller.asker();
+    let turns_of = caller.requester();
     let pace = Pace::of(app, turns_of);
     let Begun { mut writing, mut goes_on, mut nothing } = begun(app, asked, request, &pace).await?;
     let mut seat = if goes_on { app.streams.turn_now(turns_of) } else { None };
@@ -96,14 +96,14 @@ pub(in crate::http) async fn answer(
 /// The queue is full.
 pub(in crate::http) async fn aside<T: Send + 'static>(
     app: &App,
-    turns_of: Asker,
+    turns_of: Requester,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Problem> {
     Pace::of(app, turns_of).aside(work).await.map_err(failed)
 }
 
 /// Waits for one of the places for streamed responses.
-async fn seat_of(app: &App, turns_of: Asker) -> Result<Turn, Problem> {
+async fn seat_of(app: &App, turns_of: Requester) -> Result<Turn, Problem> {
     let late = "too many large responses are being sent; retry later, or request fewer with limit";
     turn_within(&app.streams, turns_of, app.options.stream_wait, late).await
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinError;
 use tracing::Instrument as _;
 
 use super::response::{Stopped, Writing};
-use crate::fairness::turns::{Asker, QueueFull, Turn, Turns};
+use crate::fairness::turns::{QueueFull, Requester, Turn, Turns};
 use crate::fairness::watch::Watch;
 use crate::http::api::streamed::{Making, PART, Parts};
 use crate::http::app::App;
@@ -23,7 +23,7 @@ use crate::observe::spans::{self, span};
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     turns: Turns,
-    asker: Asker,
+    requester: Requester,
     watch: Watch,
     /// Maximum time without a candidate.
     max_wait: Duration,
@@ -46,10 +46,10 @@ pub(super) enum Failure {
 
 impl Pace {
     /// Returns the configured limits, with the turns of a project.
-    pub(super) fn of(app: &App, asker: Asker) -> Self {
+    pub(super) fn of(app: &App, requester: Requester) -> Self {
         Self {
             turns: app.search_turns.clone(),
-            asker,
+            requester,
             watch: app.watch.clone(),
             max_wait: app.options.search_timeout,
             whole: app.options.stream_timeout,
@@ -61,7 +61,7 @@ impl Pace {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let turn = self.turns.turn(self.asker).instrument(span!("queue")).await?;
+        let turn = self.turns.turn(self.requester).instrument(span!("queue")).await?;
         spans::spawn_blocking_holding(turn, work).await.map_err(Failure::Panic)
     }
 

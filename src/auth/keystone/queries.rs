@@ -13,18 +13,18 @@ use tracing::Instrument as _;
 use crate::observe::request_context;
 
 /// Queries in flight, by key. Their number is bounded by the turns that each of them takes.
-pub(super) struct Questions<K, A>(Mutex<HashMap<K, Arc<Sender<A>>>>);
+pub(super) struct Queries<K, A>(Mutex<HashMap<K, Arc<Sender<A>>>>);
 
 type Sender<A> = watch::Sender<Option<A>>;
 
 /// A query in flight, as its task sees it. Other requests can join it until this is dropped.
-pub(super) struct Question<K: Eq + Hash, A> {
-    questions: Arc<Questions<K, A>>,
+pub(super) struct Query<K: Eq + Hash, A> {
+    queries: Arc<Queries<K, A>>,
     key: K,
     sender: Arc<Sender<A>>,
 }
 
-impl<K, A> Questions<K, A>
+impl<K, A> Queries<K, A>
 where
     K: Eq + Hash + Copy + Send + Sync + 'static,
     A: Clone + Send + Sync + 'static,
@@ -33,30 +33,30 @@ where
         Arc::new(Self(Mutex::default()))
     }
 
-    /// Returns the result of the query with this key: of the one in flight, or else of `ask`, which a new task
+    /// Returns the result of the query with this key: of the one in flight, or else of `start`, which a new task
     /// runs to its end even if this future is dropped. `None` if the task ends without a result.
-    pub(super) async fn answer<F>(
+    pub(super) async fn result<F>(
         self: &Arc<Self>,
         key: K,
-        ask: impl FnOnce(Arc<Question<K, A>>) -> F,
+        start: impl FnOnce(Arc<Query<K, A>>) -> F,
     ) -> Option<A>
     where
         F: Future<Output = Option<A>> + Send + 'static,
     {
         let mut answer = {
-            let mut under_way = self.under_way();
-            if let Some(sender) = under_way.get(&key) {
+            let mut in_flight = self.in_flight();
+            if let Some(sender) = in_flight.get(&key) {
                 sender.subscribe()
             } else {
                 let (sender, answer) = watch::channel(None);
                 let sender = Arc::new(sender);
-                under_way.insert(key, Arc::clone(&sender));
-                let question = Arc::new(Question { questions: Arc::clone(self), key, sender });
-                let asked = ask(Arc::clone(&question));
+                in_flight.insert(key, Arc::clone(&sender));
+                let query = Arc::new(Query { queries: Arc::clone(self), key, sender });
+                let result = start(Arc::clone(&query));
                 let task = async move {
-                    if let Some(answer) = asked.await {
-                        question.end();
-                        question.sender.send_replace(Some(answer));
+                    if let Some(answer) = result.await {
+                        query.end();
+                        query.sender.send_replace(Some(answer));
                     }
                 };
                 let task = request_context::carried(request_context::current(), task);
@@ -70,25 +70,25 @@ where
     /// Returns the number of queries in flight.
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.under_way().len()
+        self.in_flight().len()
     }
 }
 
-impl<K: Eq + Hash, A> Questions<K, A> {
-    fn under_way(&self) -> MutexGuard<'_, HashMap<K, Arc<Sender<A>>>> {
+impl<K: Eq + Hash, A> Queries<K, A> {
+    fn in_flight(&self) -> MutexGuard<'_, HashMap<K, Arc<Sender<A>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Eq + Hash, A> Question<K, A> {
+impl<K: Eq + Hash, A> Query<K, A> {
     /// Waits until no request waits for the result any more. After that, no request can join the query.
     pub(super) async fn abandoned(&self) {
         loop {
             self.sender.closed().await;
-            let mut under_way = self.questions.under_way();
+            let mut in_flight = self.queries.in_flight();
             // A request may have joined before the lock was taken.
             if self.sender.receiver_count() == 0 {
-                self.remove_from(&mut under_way);
+                self.remove_from(&mut in_flight);
                 return;
             }
         }
@@ -96,25 +96,25 @@ impl<K: Eq + Hash, A> Question<K, A> {
 
     /// Makes later requests start a new query.
     fn end(&self) {
-        self.remove_from(&mut self.questions.under_way());
+        self.remove_from(&mut self.queries.in_flight());
     }
 
-    fn remove_from(&self, under_way: &mut HashMap<K, Arc<Sender<A>>>) {
-        if under_way.get(&self.key).is_some_and(|sender| Arc::ptr_eq(sender, &self.sender)) {
-            under_way.remove(&self.key);
+    fn remove_from(&self, in_flight: &mut HashMap<K, Arc<Sender<A>>>) {
+        if in_flight.get(&self.key).is_some_and(|sender| Arc::ptr_eq(sender, &self.sender)) {
+            in_flight.remove(&self.key);
         }
     }
 }
 
-impl<K: Eq + Hash, A> Drop for Question<K, A> {
+impl<K: Eq + Hash, A> Drop for Query<K, A> {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-impl<K, A> fmt::Debug for Questions<K, A> {
+impl<K, A> fmt::Debug for Queries<K, A> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Questions").finish_non_exhaustive()
+        formatter.debug_struct("Queries").finish_non_exhaustive()
     }
 }
 
@@ -125,64 +125,64 @@ mod tests {
     use futures_util::FutureExt;
     use tokio::sync::{Notify, oneshot};
 
-    use super::Questions;
+    use super::Queries;
 
-    async fn until_none(questions: &Questions<u8, u8>) {
-        while questions.count() > 0 {
+    async fn until_none(queries: &Queries<u8, u8>) {
+        while queries.count() > 0 {
             tokio::task::yield_now().await;
         }
     }
 
     #[tokio::test]
-    async fn a_question_goes_on_without_those_who_asked_and_others_join_it() {
-        let questions = Questions::<u8, u8>::new();
+    async fn a_query_goes_on_without_its_first_caller_and_others_join_it() {
+        let queries = Queries::<u8, u8>::new();
         let (reply, replied) = oneshot::channel();
         {
-            let first = questions.answer(1, |_| async { replied.await.ok() });
+            let first = queries.result(1, |_| async { replied.await.ok() });
             assert_eq!(first.now_or_never(), None);
         }
-        let mut joined = Box::pin(questions.answer(1, |_| async { panic!("asked twice") }));
+        let mut joined = Box::pin(queries.result(1, |_| async { panic!("queried twice") }));
         assert_eq!(joined.as_mut().now_or_never(), None);
-        assert_eq!(questions.count(), 1);
+        assert_eq!(queries.count(), 1);
         reply.send(7).unwrap();
         assert_eq!(joined.await, Some(7));
-        assert_eq!(questions.count(), 0);
-        assert_eq!(questions.answer(1, |_| async { Some(8) }).await, Some(8));
+        assert_eq!(queries.count(), 0);
+        assert_eq!(queries.result(1, |_| async { Some(8) }).await, Some(8));
     }
 
     #[tokio::test]
-    async fn a_question_knows_when_nobody_waits_for_it() {
-        let questions = Questions::<u8, u8>::new();
-        let ask = |question: Arc<super::Question<u8, u8>>| async move {
-            question.abandoned().await;
+    async fn a_query_notices_when_all_callers_are_gone() {
+        let queries = Queries::<u8, u8>::new();
+        let start = |query: Arc<super::Query<u8, u8>>| async move {
+            query.abandoned().await;
             None
         };
-        let mut first = Box::pin(questions.answer(1, ask));
-        let mut second = Box::pin(questions.answer(1, ask));
+        let mut first = Box::pin(queries.result(1, start));
+        let mut second = Box::pin(queries.result(1, start));
         assert_eq!(first.as_mut().now_or_never(), None);
         assert_eq!(second.as_mut().now_or_never(), None);
         drop(first);
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(questions.count(), 1);
+        assert_eq!(queries.count(), 1);
         drop(second);
-        until_none(&questions).await;
+        until_none(&queries).await;
     }
 
     #[tokio::test]
-    async fn a_task_that_panics_answers_nobody_and_leaves_nothing_behind() {
-        let questions = Questions::<u8, u8>::new();
+    async fn a_task_that_panics_gives_no_result_and_leaves_nothing_behind() {
+        let queries = Queries::<u8, u8>::new();
         let go = Arc::new(Notify::new());
         let wait = Arc::clone(&go);
-        let ask = |_| async move {
+        let start = |_| async move {
             wait.notified().await;
             panic!("intended")
         };
-        let mut waiting = Box::pin(questions.answer(1, ask));
+        let mut waiting = Box::pin(queries.result(1, start));
         assert_eq!(waiting.as_mut().now_or_never(), None);
         go.notify_one();
         assert_eq!(waiting.await, None);
-        until_none(&questions).await;
+        until_none(&queries).await;
     }
 }
