@@ -1,11 +1,10 @@
 //! Berth, a resource placement service.
 //!
-//! Layers, each using only what stands below it:
-//! [`http`] answers requests, [`store`] keeps the truth in PostgreSQL, [`world`] and [`search`]
-//! hold all providers in memory and find where things fit, [`model`] is the vocabulary and the
-//! rules. Beside them, [`audit`] writes who has changed what, [`keystone`] knows whose a token is, [`policy`] what they may do,
-//! [`import`] reads the configuration of the reference, [`solver`] finds places for many things
-//! at once, [`planner`] has the rules of plans, and `planning` runs both and stores the outcome.
+//! Layers, each using only those below it: [`http`] responds to requests, [`store`] keeps the data in PostgreSQL,
+//! [`world`] and [`search`] hold all providers in memory and find candidates, [`model`] has the vocabulary and the
+//! rules. Beside them, [`audit`] records who has changed what, [`auth`] authenticates callers and decides what they
+//! may do, [`moving`] has the tools for moving from the reference, [`solver`] places many servers at once,
+//! [`planner`] has the rules of plans, and `planning` runs both and stores the outcome.
 
 pub mod audit;
 pub mod auth;

@@ -1,11 +1,11 @@
-//! `berth`: arguments to library calls to an exit code.
+//! `berth`: maps arguments to library calls, and their results to exit codes.
 
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use berth::cli::doctor::checks::{self, Finding};
-use berth::cli::health::{self, Question, Reach};
+use berth::cli::health::{self, Probe, ServerAddresses};
 use berth::cli::{
     self, CheckOptions, Command, CompareOptions, ConfigCommand, DbCommand, FindingFormat,
     HealOptions, HealthOptions, ImportOptions, Invocation, PolicyCommand, ServerAuditOptions,
@@ -20,15 +20,15 @@ use berth::server::serve::{self, Database, Failure, Parts};
 use berth::server::stop;
 use berth::store::{condition, schema};
 
-/// Many threads make and drop small things, often on another thread than the one that made them.
+/// Many threads allocate and free small objects, often across threads.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `db status`: the schema is not what this program needs. `db audit`: something does not add up.
-/// `policy check` and `compare`: it cannot be said.
+/// `db status`: the schema does not match this program. `db audit`: the data is inconsistent. `policy check` and
+/// `compare`: the result is undetermined.
 const FAULTY: u8 = 2;
 
-/// Why something could not be written to standard output.
+/// The first error of writing to standard output.
 static OUTPUT_LOST: OnceLock<String> = OnceLock::new();
 
 fn main() -> ExitCode {
@@ -61,12 +61,12 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
             let traces = config.traces.settings().ok().flatten();
             let telemetry = telemetry::start(config.logs.settings(), traces);
             let telemetry = Arc::new(telemetry.map_err(Failure)?);
-            // A URL that is wrong is reported with all else that is.
+            // An invalid URL is reported with all other errors.
             if let Some(Ok(words)) = database {
                 tracing::info!("{words}");
             }
             let served = wait_for(serve::serve(&config, &sources, cli::read_again, &telemetry))?;
-            // Nobody reads standard error if the log could not be written: to say more would wait.
+            // If the log could not be written, standard error is not read, and writing to it might block.
             if !telemetry.end() && served.is_err() {
                 return Ok(ExitCode::FAILURE);
             }
@@ -116,8 +116,8 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Health(options) => health(&options),
         Command::Completions { shell } => Ok(printed(&cli::completions(shell))),
         Command::Man { directory } => {
-            let told = |error| Failure(format!("{}: {error}", directory.display()));
-            cli::man_pages(&directory).map_err(told)?;
+            let failed = |error| Failure(format!("{}: {error}", directory.display()));
+            cli::man_pages(&directory).map_err(failed)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -142,7 +142,7 @@ fn heal(options: &HealOptions) -> Result<ExitCode, Failure> {
     Ok(ended(done))
 }
 
-/// The exit code of a command that has exit codes of its own.
+/// The exit code of a command that defines its own.
 fn ended(done: Result<u8, Stopped>) -> ExitCode {
     let code = done.unwrap_or_else(|Stopped { why, code }| {
         say(std::io::stderr(), &format!("berth: {why}"));
@@ -151,7 +151,7 @@ fn ended(done: Result<u8, Stopped>) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Runs checks and prints what they find.
+/// Runs checks and prints their findings.
 fn examine(
     logs: &LogOptions,
     format: FindingFormat,
@@ -188,7 +188,7 @@ fn printed(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs a command that says by itself what it does.
+/// Runs a command that prints its own output.
 fn tell(work: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Failure> {
     wait_for(work)??;
     Ok(ExitCode::SUCCESS)
@@ -198,7 +198,7 @@ fn out(words: &str) {
     print_line(words.trim_end());
 }
 
-/// 1 is the answer that the services differ.
+/// Exit code 1 means that the services differ.
 fn compare(options: &CompareOptions) -> Result<ExitCode, Failure> {
     let _logs = telemetry::start(options.logs.settings(), None).map_err(Failure)?;
     match wait_for(cli::compare(options))? {
@@ -254,13 +254,13 @@ async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode
 }
 
 async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
-    let told = |error: berth::store::Error| Failure(error.to_string());
+    let failed = |error: berth::store::Error| Failure(error.to_string());
     let mut conn = database.connect().await?;
     if let DbCommand::Migrate(_) = command {
-        schema::migrate(&mut conn).await.map_err(told)?;
+        schema::migrate(&mut conn).await.map_err(failed)?;
     }
-    let hindrance = schema::status(&mut conn).await.map_err(told)?.hindrance();
-    let read_only = condition::read_only(&mut conn).await.map_err(told)?;
+    let hindrance = schema::status(&mut conn).await.map_err(failed)?.hindrance();
+    let read_only = condition::read_only(&mut conn).await.map_err(failed)?;
     let (words, code) =
         match hindrance.or(read_only.map(|(why, advice)| format!("{why}; {advice}"))) {
             None => ("the schema is current".to_owned(), ExitCode::SUCCESS),
@@ -285,8 +285,7 @@ fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure
     examine(&config.logs, FindingFormat::Text, checks::doctor(config, sources))
 }
 
-/// Which database a command is about to talk to, in words with the option that says so; `None` if it
-/// talks to none.
+/// Names the database that a command uses, with the option that selects it; `None` if it uses none.
 fn database(invocation: &Invocation) -> Option<Result<String, String>> {
     let options = match &invocation.command {
         Command::Serve(config) => &config.database,
@@ -336,7 +335,7 @@ fn policy(command: &PolicyCommand) -> Result<ExitCode, Failure> {
         PolicyCommand::Check(options) => {
             match wait_for(cli::policy_check(options))? {
                 Ok(verdict) => verdict,
-                // 1 is the answer that the caller may not.
+                // Exit code 1 means that the caller is not allowed.
                 Err(why) => {
                     say(std::io::stderr(), &format!("berth: {why}"));
                     return Ok(ExitCode::from(FAULTY));
@@ -378,16 +377,16 @@ fn health(options: &HealthOptions) -> Result<ExitCode, Failure> {
         let planner = config::planner_endpoints(&options.planner_listen).map_err(Failure)?;
         apis.extend(planner.into_iter().cloned());
     }
-    let question = if options.ready { Question::IsReady } else { Question::Answers };
-    let reach = Reach {
+    let probe = if options.ready { Probe::IsReady } else { Probe::Answers };
+    let addresses = ServerAddresses {
         apis,
         admin: options.admin_listen.clone(),
         has_tls: options.tls_cert.is_some(),
         demands_certificates: options.tls_client_ca.is_some(),
     };
     let mut code = ExitCode::SUCCESS;
-    for (endpoint, with_tls) in reach.asked(question) {
-        if let Err(why) = health::health(endpoint, with_tls, question) {
+    for (endpoint, with_tls) in addresses.targets(probe) {
+        if let Err(why) = health::health(endpoint, with_tls, probe) {
             say(std::io::stderr(), &format!("berth: {endpoint}: {why}"));
             code = ExitCode::FAILURE;
         }
@@ -395,24 +394,24 @@ fn health(options: &HealthOptions) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Does something asynchronous to its end.
+/// Runs a future to completion.
 fn wait_for<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     stop::run(work).map_err(|error| Failure(format!("cannot start: {error}")))
 }
 
-/// Writes a line. Whoever closed the stream does not want it.
+/// Writes a line, ignoring errors.
 fn say(mut stream: impl Write, words: &str) {
     drop(writeln!(stream, "{}", printable::output(words)));
 }
 
-/// Writes a line to standard output. Returns whether it could be written; if not, why is said at the end, unless
-/// somebody closed the stream, who does not want it.
+/// Writes a line to standard output. Returns whether that succeeded. The first error other than a closed stream is
+/// reported at the end.
 fn print_line(words: &str) -> bool {
     let written = writeln!(std::io::stdout(), "{}", printable::output(words));
     if let Err(error) = &written
         && error.kind() != ErrorKind::BrokenPipe
     {
-        // The first is the one that matters.
+        // Only the first error is reported.
         drop(OUTPUT_LOST.set(error.to_string()));
     }
     written.is_ok()

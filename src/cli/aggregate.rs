@@ -1,4 +1,4 @@
-//! `berth aggregate`: metadata of host aggregates, which flavors of the planner may demand.
+//! `berth aggregate`: metadata of host aggregates, which the planner's flavors may require.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::server::serve::{Database, Failure};
 use crate::store::planner::aggregates::{SetAggregate, UnsetAggregate, list};
 use crate::store::planner::change;
 
-/// The longest key or value, in characters.
+/// Maximum length of a key or value, in characters.
 const TEXT_MAX: usize = 255;
 
 /// Commands for the metadata of host aggregates.
@@ -73,7 +73,7 @@ pub struct AggregateUnsetOptions {
 }
 
 impl AggregateCommand {
-    /// The options of the database, whichever the command is.
+    /// The database options of the command.
     pub fn db(&self) -> &DbOptions {
         match self {
             Self::Set(options) => &options.db,
@@ -83,7 +83,7 @@ impl AggregateCommand {
     }
 }
 
-/// Runs `berth aggregate`, and returns the text that it prints.
+/// Runs `berth aggregate`, and returns its output.
 ///
 /// # Errors
 /// The arguments are invalid, a key does not exist, or the database is unavailable.
@@ -111,19 +111,21 @@ pub async fn run(command: &AggregateCommand) -> Result<String, Failure> {
 async fn carry_out(command: &AggregateCommand, database: &Database) -> Result<String, Failure> {
     settle_schema(database).await?;
     let mut conn = database.connect().await?;
-    let told = |error: crate::store::Error| Failure(error.to_string());
+    let failed = |error: crate::store::Error| Failure(error.to_string());
     match command {
         AggregateCommand::Set(options) => {
             let metadata = options.metadata.iter().cloned().collect();
-            let wanted = SetAggregate { aggregate: options.aggregate, metadata };
-            change(&mut conn, &wanted, summary).await.map_err(told)?;
+            let request = SetAggregate { aggregate: options.aggregate, metadata };
+            change(&mut conn, &request, summary).await.map_err(failed)?;
         }
         AggregateCommand::Unset(options) => {
             let (aggregate, keys) = (options.aggregate, options.keys.clone());
-            change(&mut conn, &UnsetAggregate { aggregate, keys }, summary).await.map_err(told)?;
+            change(&mut conn, &UnsetAggregate { aggregate, keys }, summary)
+                .await
+                .map_err(failed)?;
         }
         AggregateCommand::List(options) => {
-            let rows = list(&mut conn).await.map_err(told)?;
+            let rows = list(&mut conn).await.map_err(failed)?;
             return Ok(match options.format.chosen() {
                 ListFormat::Table => table(&rows),
                 ListFormat::Json => format!("{:#}", view(rows)),
@@ -133,7 +135,6 @@ async fn carry_out(command: &AggregateCommand, database: &Database) -> Result<St
     Ok(String::new())
 }
 
-/// Aggregates with their metadata.
 fn view(rows: Vec<(Uuid, String, String)>) -> Value {
     let mut all: BTreeMap<Uuid, BTreeMap<String, String>> = BTreeMap::new();
     for (aggregate, key, value) in rows {
@@ -142,7 +143,6 @@ fn view(rows: Vec<(Uuid, String, String)>) -> Value {
     all.iter().map(|(uuid, metadata)| json!({"uuid": uuid, "metadata": metadata})).collect()
 }
 
-/// Metadata in columns, one row for each key.
 fn table(rows: &[(Uuid, String, String)]) -> String {
     let rows = rows
         .iter()

@@ -1,5 +1,5 @@
-//! Reading the command line together with the environment, the configuration file and systemd's
-//! credentials. Everything that is wrong in them is reported at once, with where it stands.
+//! Parses the command line together with the environment, the configuration file and systemd's credentials. All
+//! errors in them are reported together, with their locations.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
@@ -18,55 +18,53 @@ use crate::config::nearest::{did_you_mean, wrong_value};
 use crate::config::sources::{Origin, Source};
 use crate::model::Bug;
 
-/// What the variables of Berth begin with.
+/// Prefix of Berth's environment variables.
 const PREFIX: &str = "BERTH_";
 
-/// Variables that are no options: that of the private PostgreSQL's programs, and those of the build,
-/// the tests and the samples of this repository, which pass their environment on.
+/// Variables that are not options: one for the private PostgreSQL's programs, and those of the build, the tests and
+/// the samples of this repository, which pass their environment on.
 const OTHER_VARIABLES: [&str; 5] =
     ["BERTH_POSTGRES_BIN", "BERTH_BIN", "BERTH_BUILD_COMMIT", "BERTH_PLACEMENT", "BERTH_PLANNER"];
 
-/// The option that names the database.
 const DATABASE_URL: &str = "database-url";
 
-/// Options for a file with a secret, and the systemd credential that is used without the option.
+/// Options for a file with a secret, with the systemd credential used as their default.
 const CREDENTIALS: [(&str, &str); 3] = [
     ("database-password-file", "berth.database-password"),
     ("keystone-password-file", "berth.keystone-password"),
     ("keystone-application-credential-secret-file", "berth.keystone-application-credential-secret"),
 ];
 
-/// Makes the digests of secrets. Its key is random and never leaves the process, so nobody can find a secret by
-/// making digests of guesses.
+/// Hashes secrets. Its key is random and never leaves the process, so a secret cannot be recovered by hashing guesses.
 static DIGESTS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// Where systemd looks for the credentials of services, if a unit names them without a path.
+/// Directories in which systemd looks for credentials that a unit names without a path.
 const CREDENTIAL_STORES: [&str; 2] = ["/etc/credstore", "/run/credstore"];
 
-/// Parsed arguments, and where the options came from.
+/// Parsed arguments, and the origin of each option.
 #[derive(Debug)]
 pub struct Invocation {
     /// The command.
     pub command: Command,
-    /// The options of `serve` that the command has, sorted by name.
+    /// The command's options that are also options of `serve`, sorted by name.
     pub sources: Vec<Source>,
 }
 
 impl Invocation {
-    /// Where an option came from, if the command has it.
+    /// Returns the origin of an option, if the command has it.
     pub fn origin(&self, option: &str) -> Option<&Origin> {
         self.sources.iter().find(|source| source.option == option).map(|source| &source.origin)
     }
 }
 
-/// Parses the arguments, with the environment and with the file that `--config` or `BERTH_CONFIG`
-/// names, or else /etc/berth/berth.toml.
+/// Parses the arguments, with the environment and the file of `--config` or `BERTH_CONFIG`, by default
+/// /etc/berth/berth.toml.
 ///
 /// # Errors
-/// A message for the operator, made by clap; also `--help` and `--version`.
+/// A message made by clap; also `--help` and `--version`.
 pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
     let plain = Cli::command();
-    // What needs no configuration is not kept from the operator by a wrong one.
+    // Commands without configuration work even if the file is invalid.
     if let Err(error) = plain.clone().try_get_matches_from(arguments)
         && is_about_the_command(error.kind())
     {
@@ -95,9 +93,9 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
                 check_flags(leaf, arguments, &mut problems);
             }
             let (wrong_flags, flagged) = (problems.len() - before, problems.len());
-            let has_more = wrong_flags == 0 && !is_told(&error, &problems);
+            let has_more = wrong_flags == 0 && !is_reported(&error, &problems);
             check_urls(path.map(|(leaf, _)| leaf), arguments, settings.as_ref(), &mut problems);
-            // One wrong flag is told by clap, which knows how it is used.
+            // clap reports a single wrong flag itself, with the usage.
             if problems.len() == wrong_flags && wrong_flags < 2 {
                 return Err(error);
             }
@@ -112,17 +110,17 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
     Ok(Invocation { command: cli.command, sources })
 }
 
-/// Reads the options of this process, which is `berth serve`, again.
+/// Reads the options of this process again, which must be `berth serve`.
 ///
 /// # Errors
 /// The message of [`parse`].
 pub fn read_again() -> Result<(Box<Config>, Vec<Source>), String> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let Invocation { command, sources } = parse(&arguments).map_err(|error| error.to_string())?;
-    match command {
-        Command::Serve(config) => Ok((config, sources)),
-        _ => Err("the process is not a server".to_owned()),
-    }
+    let Command::Serve(config) = command else {
+        return Err("the process is not a server".to_owned());
+    };
+    Ok((config, sources))
 }
 
 fn is_about_the_command(kind: ErrorKind) -> bool {
@@ -136,7 +134,7 @@ fn is_about_the_command(kind: ErrorKind) -> bool {
     )
 }
 
-/// The innermost command that was named, and its arguments.
+/// The innermost subcommand, and its arguments.
 fn leaf<'a>(
     command: &'a clap::Command,
     matches: &'a ArgMatches,
@@ -149,19 +147,19 @@ fn leaf<'a>(
     found
 }
 
-/// The file to read: the one that is named, or else the usual one if it is there.
+/// The file to read: the given one, or the default one if it exists.
 fn config_file(leaf: &ArgMatches) -> Option<PathBuf> {
     // A command without the option reads no file.
     let named = leaf.try_get_one::<PathBuf>("config").ok()?;
     let usual = || {
         let usual = Path::new(DEFAULT_PATH);
-        // One that cannot be looked at is reported when it is read.
+        // If its existence is unknown, reading it reports the error.
         (!matches!(usual.try_exists(), Ok(false))).then(|| usual.to_owned())
     };
     named.cloned().or_else(usual)
 }
 
-/// Makes the files of systemd's credentials the defaults of the options for them.
+/// Makes the files of systemd's credentials the defaults of their options.
 fn with_credentials(command: clap::Command) -> clap::Command {
     let given = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let stores: Vec<PathBuf> = match given {
@@ -181,8 +179,8 @@ fn with_credentials(command: clap::Command) -> clap::Command {
     })
 }
 
-/// Looks at each variable that is Berth's by its name: an option has to have that name, and take the
-/// value if the command has the option.
+/// Checks each variable with Berth's prefix: an option must have its name, and accept its value if the command has
+/// the option.
 fn check_variables(
     command: &clap::Command,
     leaf: Option<&clap::Command>,
@@ -222,8 +220,8 @@ fn collect_variables(command: &clap::Command, known: &mut Vec<String>) {
     }
 }
 
-/// Whether Kubernetes sets such a variable in each container, for a service whose name begins with
-/// `berth`: `BERTH_SERVICE_HOST`, `BERTH_PORT=tcp://...`, `BERTH_PORT_8778_TCP_ADDR` and the like.
+/// Returns whether Kubernetes sets such a variable in each container, for a service whose name begins with `berth`:
+/// `BERTH_SERVICE_HOST`, `BERTH_PORT=tcp://...`, `BERTH_PORT_8778_TCP_ADDR` and the like.
 fn is_of_kubernetes(name: &str, value: &OsStr) -> bool {
     let is_address = value.to_str().is_some_and(|value| {
         ["tcp://", "udp://", "sctp://"].iter().any(|scheme| value.starts_with(scheme))
@@ -235,7 +233,7 @@ fn is_of_kubernetes(name: &str, value: &OsStr) -> bool {
         || (name.contains("_PORT_") && of_protocol)
 }
 
-/// Looks at each flag of the command line by itself: clap reports only the first that is wrong.
+/// Checks each flag separately: clap reports only the first invalid one.
 fn check_flags(leaf: &clap::Command, arguments: &[OsString], problems: &mut Vec<String>) {
     let mut words = arguments.iter().filter_map(|word| word.to_str()).skip(1).peekable();
     while let Some(word) = words.next() {
@@ -270,8 +268,8 @@ fn check_flags(leaf: &clap::Command, arguments: &[OsString], problems: &mut Vec<
     }
 }
 
-/// Looks at each URL of a database, because something else is wrong already: it is read later than the values of
-/// other options, and should not have to wait until those are right.
+/// Checks the URLs of databases. They are parsed later than the values of other options, but when those are invalid,
+/// all errors should be reported together.
 fn check_urls(
     leaf: Option<&clap::Command>,
     arguments: &[OsString],
@@ -307,8 +305,8 @@ fn check_urls(
     problems.extend(wrong);
 }
 
-/// Whether what clap says is about a variable or a value of the file that is reported already.
-fn is_told(error: &clap::Error, problems: &[String]) -> bool {
+/// Returns whether clap's error is about a variable or a value of the file that is already reported.
+fn is_reported(error: &clap::Error, problems: &[String]) -> bool {
     let Some(clap::error::ContextValue::String(option)) =
         error.get(clap::error::ContextKind::InvalidArg)
     else {
@@ -319,7 +317,7 @@ fn is_told(error: &clap::Error, problems: &[String]) -> bool {
     variable.is_some_and(|variable| problems.iter().any(|problem| problem.contains(&variable)))
 }
 
-/// What clap says, without how the command is used.
+/// The first sentence of clap's error, without the usage.
 fn first_sentence(error: &clap::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
@@ -330,27 +328,27 @@ fn report(problems: &[String]) -> clap::Error {
     let words = match problems {
         [one] => format!("{one}\n"),
         several => {
-            format!("{} things are wrong:\n  {}\n", several.len(), several.join("\n  "))
+            format!("{} errors:\n  {}\n", several.len(), several.join("\n  "))
         }
     };
     clap::Error::raw(ErrorKind::ValueValidation, words)
 }
 
-/// The value of an option for the operator.
+/// The value of an option, as shown to the operator.
 fn shown(arg: &Arg, raw: &[&OsStr]) -> String {
     let text = raw.iter().map(|value| value.to_string_lossy()).collect::<Vec<_>>().join(",");
-    // What the environment's help must not show is a secret, or has one in it.
-    let whole = if !arg.is_hide_env_values_set() {
+    // Values hidden in the help are secrets, or contain one.
+    let visible = if !arg.is_hide_env_values_set() {
         Some(text)
     } else if arg.get_long() == Some(DATABASE_URL) {
         database_url::redacted(&text)
     } else {
         None
     };
-    whole.unwrap_or_else(|| "(set)".to_owned())
+    visible.unwrap_or_else(|| "(set)".to_owned())
 }
 
-/// Where each option of `serve` that the command has came from.
+/// The origins of the command's options that are also options of `serve`.
 fn sources(
     command: &clap::Command,
     matches: &ArgMatches,

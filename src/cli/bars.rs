@@ -14,14 +14,14 @@ pub(super) enum Colours {
 }
 
 impl Colours {
-    /// Colours are for terminals whose users have not asked for none (no-color.org).
+    /// Uses colours on terminals, unless the user has disabled them (no-color.org).
     pub(super) fn of_stdout() -> Self {
         let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|it| !it.is_empty());
         if std::io::stdout().is_terminal() && !is_unwanted { Self::Ansi } else { Self::None }
     }
 }
 
-/// A bar of so many characters that shows which part of a capacity is used.
+/// A bar of `width` characters that shows the used part of a capacity.
 pub(super) fn bar(used: i64, capacity: i64, width: usize, colours: Colours) -> String {
     let filled = filled(used, capacity, width);
     let (full, free) = ("█".repeat(filled), "░".repeat(width - filled));
@@ -29,7 +29,7 @@ pub(super) fn bar(used: i64, capacity: i64, width: usize, colours: Colours) -> S
     format!("{style}{full}{style:#}{free}")
 }
 
-/// The filled part of a bar: something if anything is used, and all of it only if nothing is left.
+/// Number of filled characters: at least one if anything is used, and all only if nothing is left.
 fn filled(used: i64, capacity: i64, width: usize) -> usize {
     if used <= 0 {
         return 0;

@@ -1,4 +1,4 @@
-//! `berth candidates`: where a request fits, as a table.
+//! `berth candidates`: shows the allocation candidates of a request as a table.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,18 +19,18 @@ use crate::server::serve::Failure;
 const BY_PROVIDER: Microversion = Microversion(12);
 /// The first microversion with a limit.
 const LIMIT: Microversion = Microversion(16);
-/// How many candidates are asked for, unless somebody says otherwise.
+/// Default maximum number of candidates.
 pub(super) const SHOWN: u32 = 20;
-/// How many providers are asked for their names.
+/// Maximum number of providers whose names are read.
 const NAMES_MAX: usize = 1000;
 
 /// Options of `candidates`.
 #[derive(Args, Clone, Debug)]
 pub struct CandidatesOptions {
-    /// The query, as `GET /allocation_candidates` takes it.
+    /// The query, in the form of `GET /allocation_candidates`.
     ///
-    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
-    /// quotes: it has `&` in it.
+    /// A line of a log with a path and `?` in front of the query is accepted as well. Quote it, because it contains
+    /// `&`.
     #[arg(value_name = "QUERY")]
     pub query: String,
 
@@ -39,11 +39,11 @@ pub struct CandidatesOptions {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub limit: u32,
 
-    /// Microversion at which the query is understood. Default: the newest that the service has, to 1.39.
+    /// Microversion of the query. Default: the newest that the service supports, up to 1.39.
     #[arg(long, value_name = "1.N")]
     pub microversion: Option<Microversion>,
 
-    /// How the candidates are printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -52,7 +52,7 @@ pub struct CandidatesOptions {
     pub service: ServiceOptions,
 }
 
-/// Candidates, with what is known of their providers.
+/// Candidates, with summaries of their providers.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Candidates {
     #[serde(rename = "allocation_requests")]
@@ -63,13 +63,13 @@ pub(super) struct Candidates {
 /// A candidate.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Candidate {
-    /// What is to be allocated, by provider.
+    /// Requested amounts, by provider.
     pub(super) allocations: BTreeMap<String, Allocation>,
-    /// The providers of each group of the query; since microversion 1.34.
+    /// The providers of each group of the query; from microversion 1.34.
     pub(super) mappings: Option<BTreeMap<String, Vec<String>>>,
 }
 
-/// What is to be allocated of a provider.
+/// Requested amounts of a provider.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Allocation {
     /// Amounts by resource class.
@@ -87,10 +87,10 @@ struct Room {
     used: i64,
 }
 
-/// Runs `berth candidates`, and returns the text that it prints.
+/// Runs `berth candidates`, and returns its output.
 ///
 /// # Errors
-/// The service cannot be asked, or the query is wrong.
+/// The service does not respond, or the query is invalid.
 pub async fn run(options: &CandidatesOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let version = match options.microversion {
@@ -106,12 +106,12 @@ pub async fn run(options: &CandidatesOptions) -> Result<String, Failure> {
     Ok(text(&found, &names, Colours::of_stdout()))
 }
 
-/// The newest microversion that both sides know.
+/// The newest microversion that both sides support.
 pub(super) async fn newest(client: &Client) -> Result<Microversion, Failure> {
     Ok(client.highest_microversion().await.map_err(failure)?.min(Microversion::MAX))
 }
 
-/// Candidates as the service shows them, at most so many unless the query says how many.
+/// Reads candidates from the service, at most `limit` unless the query has a limit.
 pub(super) async fn ask(
     client: &Client,
     query: &str,
@@ -120,7 +120,7 @@ pub(super) async fn ask(
 ) -> Result<Value, Failure> {
     if version < BY_PROVIDER {
         return Err(Failure(format!(
-            "candidates are understood from microversion {BY_PROVIDER} on, not at {version}"
+            "candidates are supported from microversion {BY_PROVIDER} on, not at {version}"
         )));
     }
     let query = query_of(query);
@@ -131,11 +131,11 @@ pub(super) async fn ask(
     client.read(&path, version).await.map_err(failure)
 }
 
-/// Candidates of an answer.
+/// Parses the candidates of a response.
 pub(super) fn read(answer: &Value) -> Result<Candidates, Failure> {
-    let told =
+    let failed =
         |error: serde_json::Error| Failure(format!("the candidates are not as expected: {error}"));
-    Candidates::deserialize(answer).map_err(told)
+    Candidates::deserialize(answer).map_err(failed)
 }
 
 impl Candidates {
@@ -145,21 +145,21 @@ impl Candidates {
     }
 }
 
-/// The names of providers, of a thousand at the most. Those that are gone have none.
+/// The names of at most a thousand providers. Deleted providers have none.
 ///
 /// # Errors
-/// The service cannot be asked.
+/// The service does not respond.
 pub(super) async fn names(
     client: &Client,
     providers: BTreeSet<String>,
     version: Microversion,
 ) -> Result<HashMap<String, String>, Failure> {
-    let asked = providers.into_iter().take(NAMES_MAX).map(|uuid| async move {
+    let requests = providers.into_iter().take(NAMES_MAX).map(|uuid| async move {
         let found = client.find(&format!("/resource_providers/{uuid}"), version).await?;
         let name = found.as_ref().and_then(|it| it.get("name")?.as_str()).map(str::to_owned);
         Ok::<_, Error>((uuid, name))
     });
-    let mut answers = stream::iter(asked).buffer_unordered(client.concurrency());
+    let mut answers = stream::iter(requests).buffer_unordered(client.concurrency());
     let mut names = HashMap::new();
     while let Some(answer) = answers.next().await {
         if let (uuid, Some(name)) = answer.map_err(failure)? {
@@ -169,7 +169,7 @@ pub(super) async fn names(
     Ok(names)
 }
 
-/// Amounts as a query has them.
+/// Amounts in the form of a query.
 pub(super) fn amounts(resources: &BTreeMap<String, i64>) -> String {
     let amounts: Vec<String> =
         resources.iter().map(|(class, amount)| format!("{class}:{amount}")).collect();
@@ -178,7 +178,7 @@ pub(super) fn amounts(resources: &BTreeMap<String, i64>) -> String {
 
 fn text(found: &Candidates, names: &HashMap<String, String>, colours: Colours) -> String {
     if found.all.is_empty() {
-        return "There are no candidates. `berth explain` asks Berth why.".to_owned();
+        return "There are no candidates. `berth explain` shows why.".to_owned();
     }
     let heads = ["CANDIDATE", "PROVIDER", "UUID", "RESOURCES", "GROUPS", "FREE"];
     let rows = found.all.iter().enumerate().flat_map(|(nth, candidate)| {
@@ -211,7 +211,7 @@ fn groups(candidate: &Candidate, provider: &str) -> String {
     names.join(" ")
 }
 
-/// What is free of the classes that a candidate takes.
+/// The free amounts of the classes that a candidate uses.
 fn free(summary: Option<&Summary>, allocation: &Allocation) -> String {
     let rooms = allocation.resources.keys().filter_map(|class| {
         let Room { capacity, used } = *summary?.resources.get(class)?;

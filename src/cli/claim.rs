@@ -1,7 +1,7 @@
-//! `berth claim` and `berth release`: allocations of one consumer, written by hand.
+//! `berth claim` and `berth release`: change the allocations of one consumer manually.
 //!
-//! What will change is shown first. It is written with the generation of the consumer that was read, so that
-//! it fails if somebody else has changed the consumer meanwhile.
+//! The change is shown first. The write carries the consumer's generation that was read, so it fails if the consumer
+//! has changed in the meantime.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +21,13 @@ use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
 use crate::server::serve::Failure;
 
-/// The first microversion that compares the generations of consumers.
+/// First microversion that checks the generations of consumers.
 const GENERATIONS: Microversion = Microversion(28);
-/// The first microversion that takes the groups of a candidate.
+/// First microversion that accepts the groups of a candidate.
 const MAPPINGS: Microversion = Microversion(34);
-/// The first microversion that takes the type of a consumer, and insists on it.
+/// First microversion that accepts the type of a consumer, and requires it.
 const TYPES: Microversion = Microversion(38);
-/// What services show of a consumer whose type was never said.
+/// Type shown for a consumer that has none.
 const UNKNOWN_TYPE: &str = "unknown";
 
 /// Options of `claim`.
@@ -50,7 +50,7 @@ pub struct ClaimOptions {
     #[arg(long, value_name = "CLASS:AMOUNT,...", requires = "on")]
     pub resources: Vec<String>,
 
-    /// Take a candidate of this query instead, as `berth candidates` shows it.
+    /// Use a candidate of this query instead, as shown by `berth candidates`.
     #[arg(long, value_name = "QUERY", conflicts_with_all = ["on", "resources"])]
     pub query: Option<String>,
 
@@ -59,19 +59,19 @@ pub struct ClaimOptions {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub candidate: u32,
 
-    /// Project of the consumer. Default: the one that it has.
+    /// Project of the consumer. Default: its present one.
     #[arg(long, value_name = "ID")]
     pub project: Option<String>,
 
-    /// User of the consumer. Default: the one that it has.
+    /// User of the consumer. Default: its present one.
     #[arg(long, value_name = "ID")]
     pub user: Option<String>,
 
-    /// Type of the consumer, such as INSTANCE. Default: the one that it has, if any.
+    /// Type of the consumer, such as INSTANCE. Default: its present one, if any.
     #[arg(long = "type", value_name = "TYPE")]
     pub consumer_type: Option<String>,
 
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     pub yes: bool,
 
@@ -87,7 +87,7 @@ pub struct ReleaseOptions {
     #[arg(value_name = "CONSUMER")]
     pub consumer: Uuid,
 
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     pub yes: bool,
 
@@ -99,9 +99,9 @@ pub struct ReleaseOptions {
 /// Amounts by provider and class.
 type Amounts = BTreeMap<String, BTreeMap<String, i64>>;
 
-/// What a consumer has.
+/// A consumer's current allocations and owner.
 #[derive(Clone, Debug, Deserialize)]
-struct Held {
+struct ConsumerState {
     allocations: BTreeMap<String, candidates::Allocation>,
     project_id: Option<String>,
     user_id: Option<String>,
@@ -109,12 +109,12 @@ struct Held {
     consumer_type: Option<String>,
 }
 
-impl Held {
-    /// What a consumer has now.
+impl ConsumerState {
+    /// Reads a consumer's current state.
     async fn read(client: &Client, consumer: Uuid, version: Microversion) -> Result<Self, Failure> {
         let body = client.read(&format!("/allocations/{consumer}"), version).await;
-        let told = |error| Failure(format!("the allocations are not as expected: {error}"));
-        Self::deserialize(body.map_err(failure)?).map_err(told)
+        let failed = |error| Failure(format!("the allocations are not as expected: {error}"));
+        Self::deserialize(body.map_err(failure)?).map_err(failed)
     }
 
     fn amounts(&self) -> Amounts {
@@ -123,16 +123,16 @@ impl Held {
     }
 }
 
-/// Runs `berth claim`, and tells `out` what will change and what was done.
+/// Runs `berth claim`, and reports the change and its outcome through `out`.
 ///
 /// # Errors
-/// The service cannot be asked, refuses the claim, or something is missing or wrong.
+/// The service does not respond or refuses the claim, or an argument is missing or invalid.
 pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Failure> {
     let client = options.service.client().map_err(Failure)?;
     let version = with_generations(&client).await?;
-    let held = Held::read(&client, options.consumer, version).await?;
-    let (wanted, mappings) = wanted(options, &client, version).await?;
-    let change = change(&client, options.consumer, (&held.amounts(), &wanted), version).await?;
+    let held = ConsumerState::read(&client, options.consumer, version).await?;
+    let (requested, mappings) = requested(options, &client, version).await?;
+    let change = change(&client, options.consumer, (&held.amounts(), &requested), version).await?;
     let owner = |given: &Option<String>, had: &Option<String>, flag: &str| {
         let missing =
             || Failure(format!("the consumer does not exist, so its owner must be given: {flag}"));
@@ -140,14 +140,14 @@ pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Fai
     };
     let had_type = held.consumer_type.clone().filter(|it| it != UNKNOWN_TYPE);
     let consumer_type = options.consumer_type.clone().or(had_type);
-    // Before 1.38, the type of a consumer stays as it is.
+    // Before 1.38, a write keeps the type of a consumer.
     let version = match &consumer_type {
         Some(_) => version,
         None => version.min(Microversion(TYPES.0 - 1)),
     };
     if options.consumer_type.is_some() && version < TYPES {
         return Err(Failure(format!(
-            "the service knows no types of consumers: its API ends at {version}"
+            "the service does not support consumer types: its API ends at {version}"
         )));
     }
     let body = Body {
@@ -155,13 +155,13 @@ pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Fai
         user_id: owner(&options.user, &held.user_id, "--user")?,
         consumer_type: consumer_type.filter(|_| version >= TYPES),
         mappings: mappings.filter(|_| version >= MAPPINGS),
-        ..Body::of(wanted, &held)
+        ..Body::of(requested, &held)
     };
     out(&change);
     for line in new_owner(&held, &body) {
         out(&line);
     }
-    if !options.yes && !confirmed("Write this?", "say --yes").map_err(Failure)? {
+    if !options.yes && !confirmed("Write this?", "use --yes").map_err(Failure)? {
         out("Nothing was done.");
         return Ok(());
     }
@@ -170,32 +170,32 @@ pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Fai
     Ok(())
 }
 
-/// Runs `berth release`, and tells `out` what will change and what was done.
+/// Runs `berth release`, and reports the change and its outcome through `out`.
 ///
 /// # Errors
-/// The service cannot be asked, or refuses.
+/// The service does not respond, or refuses.
 pub async fn release(options: &ReleaseOptions, out: impl Fn(&str)) -> Result<(), Failure> {
     let client = options.service.client().map_err(Failure)?;
     let version = with_generations(&client).await?;
-    let held = Held::read(&client, options.consumer, version).await?;
+    let held = ConsumerState::read(&client, options.consumer, version).await?;
     if held.allocations.is_empty() {
-        out("The consumer holds nothing.");
+        out("The consumer has no allocations.");
         return Ok(());
     }
     let nothing = Amounts::new();
     out(&change(&client, options.consumer, (&held.amounts(), &nothing), version).await?);
-    if !options.yes && !confirmed("Release this?", "say --yes").map_err(Failure)? {
+    if !options.yes && !confirmed("Release this?", "use --yes").map_err(Failure)? {
         out("Nothing was done.");
         return Ok(());
     }
-    // Later versions ask for the type of a consumer that will not exist any more.
+    // Later versions require a type even for a consumer that is removed.
     write(&client, options.consumer, &Body::of(nothing, &held), GENERATIONS).await?;
     out("Done.");
     Ok(())
 }
 
-/// How the body changes the project, the user and the type of the consumer.
-fn new_owner(held: &Held, body: &Body) -> Vec<String> {
+/// Describes the changes of the consumer's project, user and type.
+fn new_owner(held: &ConsumerState, body: &Body) -> Vec<String> {
     let changes = [
         ("project", &held.project_id, Some(&body.project_id)),
         ("user", &held.user_id, Some(&body.user_id)),
@@ -209,7 +209,7 @@ fn new_owner(held: &Held, body: &Body) -> Vec<String> {
     changes.into_iter().filter_map(line).collect()
 }
 
-/// The newest microversion that both sides know, if it compares generations.
+/// The newest microversion that both sides support, if it checks generations.
 async fn with_generations(client: &Client) -> Result<Microversion, Failure> {
     let version = newest(client).await?;
     if version < GENERATIONS {
@@ -220,8 +220,8 @@ async fn with_generations(client: &Client) -> Result<Microversion, Failure> {
     Ok(version)
 }
 
-/// What the consumer is to have, and the groups of the candidate.
-async fn wanted(
+/// The requested allocations, and the groups of the candidate.
+async fn requested(
     options: &ClaimOptions,
     client: &Client,
     version: Microversion,
@@ -237,21 +237,21 @@ async fn wanted(
             resources.len()
         )));
     }
-    let mut wanted = Amounts::new();
+    let mut requested = Amounts::new();
     for (provider, resources) in on.iter().zip(resources) {
         let unknown = || Failure(format!("there is no resource provider {provider}"));
         let uuid = find(client, version, provider).await?.ok_or_else(unknown)?;
-        let of_provider = wanted.entry(uuid).or_default();
+        let of_provider = requested.entry(uuid).or_default();
         for (class, amount) in parsed(resources)? {
             if of_provider.insert(class.clone(), amount).is_some() {
                 return Err(Failure(format!("{class} of {provider} is named twice")));
             }
         }
     }
-    Ok((wanted, None))
+    Ok((requested, None))
 }
 
-/// A candidate of a query.
+/// Reads a candidate of a query.
 async fn candidate(
     client: &Client,
     query: &str,
@@ -267,13 +267,13 @@ async fn candidate(
     };
     let candidate = all.swap_remove(nth);
     let allocations = candidate.allocations.into_iter();
-    let wanted = allocations.map(|(provider, it)| (provider, it.resources)).collect();
-    Ok((wanted, candidate.mappings.map(|mappings| json!(mappings))))
+    let requested = allocations.map(|(provider, it)| (provider, it.resources)).collect();
+    Ok((requested, candidate.mappings.map(|mappings| json!(mappings))))
 }
 
-/// Amounts such as `VCPU:4,MEMORY_MB:8192`.
+/// Parses amounts such as `VCPU:4,MEMORY_MB:8192`.
 fn parsed(text: &str) -> Result<Vec<(String, i64)>, Failure> {
-    let wrong = |pair: &str| Failure(format!("{pair:?} is no amount such as VCPU:4"));
+    let wrong = |pair: &str| Failure(format!("{pair:?} is not an amount such as VCPU:4"));
     let pair = |pair: &str| {
         let (class, amount) = pair.split_once([':', '=']).ok_or_else(|| wrong(pair))?;
         let amount = amount.parse().ok().filter(|amount| *amount > 0);
@@ -282,7 +282,7 @@ fn parsed(text: &str) -> Result<Vec<(String, i64)>, Failure> {
     text.split(',').map(pair).collect()
 }
 
-/// What will change, as a table.
+/// Formats the change as a table.
 async fn change(
     client: &Client,
     consumer: Uuid,
@@ -330,12 +330,14 @@ struct Resources {
 }
 
 impl Body {
-    /// What a consumer is to hold, with the generation that it has, and its owner if it has one.
-    fn of(wanted: Amounts, held: &Held) -> Self {
-        let wanted = wanted.into_iter();
+    /// The requested allocations, with the consumer's present generation, and its owner if it has one.
+    fn of(requested: Amounts, held: &ConsumerState) -> Self {
+        let requested = requested.into_iter();
         let owner = |it: &Option<String>| it.as_ref().map_or_else(String::new, Clone::clone);
         Self {
-            allocations: wanted.map(|(uuid, resources)| (uuid, Resources { resources })).collect(),
+            allocations: requested
+                .map(|(uuid, resources)| (uuid, Resources { resources }))
+                .collect(),
             consumer_generation: held.consumer_generation,
             project_id: owner(&held.project_id),
             user_id: owner(&held.user_id),
@@ -356,7 +358,7 @@ async fn write(
     let id = answer.headers().get("x-openstack-request-id").and_then(|id| id.to_str().ok());
     let hint = id.filter(|_| answer.status() == StatusCode::CONFLICT);
     let hint =
-        hint.map_or_else(String::new, |id| format!("\nOf Berth, `berth why {id}` asks more."));
+        hint.map_or_else(String::new, |id| format!("\nWith Berth, `berth why {id}` shows more."));
     match answer.expect(StatusCode::NO_CONTENT) {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure(format!("nothing was written: {error}{hint}"))),
@@ -369,13 +371,13 @@ mod tests {
 
     use serde_json::json;
 
-    use super::{Amounts, Body, Held, parsed};
+    use super::{Amounts, Body, ConsumerState, parsed};
 
-    /// The service refuses a write with another generation than the consumer has.
+    /// The service refuses a write if the consumer's generation differs.
     #[test]
     fn a_write_carries_the_generation_that_was_shown() {
         for generation in [Some(7), None] {
-            let held = Held {
+            let held = ConsumerState {
                 allocations: BTreeMap::new(),
                 project_id: Some("p".to_owned()),
                 user_id: Some("u".to_owned()),

@@ -1,4 +1,4 @@
-//! The faults of a claim or another change, in sentences.
+//! Describes the faults of a claim or another change.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::http::operator::views::claim::{
     ClaimExplanation, ClaimFault, ClaimFaults, ClaimedInventory,
 };
 
-/// What would come of a claim, for people.
+/// Prints the outcome of a claim check.
 pub(super) fn explained(page: &mut Page, it: &ClaimExplanation) {
     match &it.refusal {
         None => page.toned(Tone::Good, format_args!("The claim would be allowed now.")),
@@ -45,7 +45,7 @@ pub(super) fn explained(page: &mut Page, it: &ClaimExplanation) {
     }
 }
 
-/// Whether too little of an inventory is left.
+/// Returns whether too little of an inventory is left.
 fn is_short(inventory: &ClaimedInventory, faults: &ClaimFaults) -> bool {
     faults.faults.iter().any(|fault| {
         matches!(fault, ClaimFault::Capacity { provider, resource_class, .. }
@@ -53,7 +53,7 @@ fn is_short(inventory: &ClaimedInventory, faults: &ClaimFaults) -> bool {
     })
 }
 
-/// Who holds an inventory.
+/// Prints the consumers that hold an inventory.
 fn holders(page: &mut Page, it: &ClaimedInventory) {
     let provider = named(&it.provider, it.name.as_ref());
     let (shown, count, class) = (it.holders.len(), it.holders_count, &it.resource_class);
@@ -77,7 +77,7 @@ fn holders(page: &mut Page, it: &ClaimedInventory) {
     page.table(heads, rows);
 }
 
-/// The faults of a claim, for people.
+/// Prints the faults of a claim.
 pub(super) fn faulty(page: &mut Page, faults: &ClaimFaults) {
     for fault in &faults.faults {
         page.toned(Tone::Bad, format_args!("{}", sentence(fault)));
@@ -177,16 +177,16 @@ fn sentence(fault: &ClaimFault) -> String {
     }
 }
 
-/// How an amount violates a limit.
+/// Describes how an amount violates a limit.
 fn violation(limit: &str) -> &'static str {
     match limit {
         "min_unit" => "is less than min_unit",
         "max_unit" => "is more than max_unit",
-        _ => "is no multiple of step_size",
+        _ => "is not a multiple of step_size",
     }
 }
 
-/// The part of what is used that the consumers of a claim give back, if they do.
+/// Describes the part of the usage that the claim's consumers give back, if any.
 fn by_claiming_consumers(given_back: i64) -> String {
     if given_back == 0 {
         return String::new();
@@ -209,8 +209,8 @@ mod tests {
     use crate::cli::page::Page;
     use crate::http::operator::views::claim::{ClaimFault, ClaimFaults};
 
-    /// What is said of faults.
-    fn said(faults: Vec<ClaimFault>) -> String {
+    /// The description of faults.
+    fn described(faults: Vec<ClaimFault>) -> String {
         let mut page = Page::new(Colours::None);
         faulty(&mut page, &ClaimFaults { count: faults.len(), faults });
         page.finish()
@@ -257,7 +257,7 @@ mod tests {
                 unit: "rack 1".to_owned(),
             },
         ];
-        insta::assert_snapshot!(said(faults), @"
+        insta::assert_snapshot!(described(faults), @"
         consumer c1: the claim expects that it does not exist, and it is at generation 3
         consumer c1: the claim expects generation 3, and it does not exist
         provider p1 does not exist
@@ -265,7 +265,7 @@ mod tests {
         p1: no inventory of VCPU
         cn1 (p1): VCPU: 5 is less than min_unit 6
         cn1 (p1): VCPU: 5 is more than max_unit 4
-        cn1 (p1): VCPU: 5 is no multiple of step_size 2
+        cn1 (p1): VCPU: 5 is not a multiple of step_size 2
         cn1 (p1): group gold has rack 1 to itself
         ");
     }
@@ -298,7 +298,7 @@ mod tests {
             ClaimFault::TraitInUse { r#trait: "CUSTOM_A".to_owned(), providers: providers.clone() },
             ClaimFault::ClassInUse { resource_class: "CUSTOM_X".to_owned(), providers },
         ];
-        insta::assert_snapshot!(said(faults), @"
+        insta::assert_snapshot!(described(faults), @"
         provider p1: the request expects generation 3, and it is 4
         cn1 (p1): 2 VCPU, 1 VGPU in use, and would be removed
         cn1 (p1): there is an inventory of VCPU

@@ -1,10 +1,10 @@
-//! Lists as commands print them.
+//! Formats the output of commands in columns.
 
 use clap::{Args, ValueEnum};
 
 use crate::observe::printable::escaped;
 
-/// How a list is printed.
+/// Output format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
     /// Columns, for people.
@@ -13,10 +13,10 @@ pub enum ListFormat {
     Json,
 }
 
-/// How what a command finds is printed.
+/// Output format of a query.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct FormatOptions {
-    /// How it is printed.
+    /// Output format.
     #[arg(long, value_enum, default_value = "table")]
     pub format: ListFormat,
 
@@ -26,19 +26,18 @@ pub struct FormatOptions {
 }
 
 impl FormatOptions {
-    /// The form.
+    /// The chosen format.
     pub fn chosen(self) -> ListFormat {
         if self.json { ListFormat::Json } else { self.format }
     }
 
-    /// Whether it is printed for programs.
+    /// Returns whether the output is for programs.
     pub fn is_json(self) -> bool {
         self.chosen() == ListFormat::Json
     }
 }
 
-/// Rows below their heads, in columns that fit their contents. What names have of characters that do something to a
-/// terminal is escaped.
+/// Rows below their headings, in columns that fit their contents. Control characters in names are escaped.
 pub(super) fn columns<const N: usize>(
     heads: [&str; N],
     rows: impl Iterator<Item = [String; N]>,
@@ -71,7 +70,7 @@ pub(super) fn padded(rows: impl Iterator<Item = Vec<String>>) -> String {
     text
 }
 
-/// The characters of a cell that are seen.
+/// Number of visible characters of a cell.
 fn width(cell: &str) -> usize {
     anstream::adapter::strip_str(cell).map(|part| part.chars().count()).sum()
 }

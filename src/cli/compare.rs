@@ -1,4 +1,4 @@
-//! `berth compare`: whether two placement services show the same.
+//! `berth compare`: checks whether two placement services show the same.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::moving::compare::{self, Options};
 use crate::moving::placement_client::Client;
 use crate::server::serve::Failure;
 
-/// What need not be the same.
+/// Parts that may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Ignored {
     /// The generations of providers.
@@ -40,9 +40,9 @@ pub struct CompareOptions {
 
     /// Token for the left service, if LEFT is a URL.
     ///
-    /// Without it, the token is Keystone's if --os-cloud or the environment say how to get one; else
-    /// `admin`, which a service without authentication (noauth2) takes for the administrator. Other
-    /// processes on the machine can see flags: prefer the environment.
+    /// By default, the token is Keystone's if --os-cloud or the environment has credentials; else `admin`, which a
+    /// service without authentication (noauth2) accepts for the administrator. Other processes on the machine can see
+    /// flags: prefer the environment.
     #[arg(long, env = "BERTH_COMPARE_LEFT_TOKEN", hide_env_values = true, value_name = "TOKEN",
           value_parser = secret)]
     pub left_token: Option<Secret>,
@@ -57,49 +57,49 @@ pub struct CompareOptions {
     #[arg(long, env = "OS_CLOUD", value_name = "NAME")]
     pub os_cloud: Option<String>,
 
-    /// What need not be the same.
+    /// Parts that may differ.
     ///
     /// An import from the API, with `berth import --from-api`, brings no generations of consumers of
     /// services before 1.28.
     #[arg(long, env = "BERTH_COMPARE_IGNORE", value_delimiter = ',', value_name = "WHAT")]
     pub ignore: Vec<Ignored>,
 
-    /// Subjects that are not compared, such as those that a service fails at.
+    /// Subjects to skip, such as those that a service fails at.
     ///
-    /// Consumers are found in `provider-allocations`, projects in `consumers`, and questions for candidates are made
-    /// of `inventories`: these are left out together.
+    /// Consumers are found in `provider-allocations`, projects in `consumers`, and requests for candidates are made
+    /// from `inventories`: these are skipped together.
     #[arg(long, env = "BERTH_COMPARE_SKIP", value_delimiter = ',', value_name = "SUBJECT")]
     pub skip: Vec<Subject>,
 
-    /// Keep what has been compared in this file, so that the same command goes on after an interruption.
+    /// Record the progress in this file, so that the same command continues after an interruption.
     ///
-    /// What was the same is not asked for again. The file is removed when everything has been compared.
+    /// Requests whose responses were equal are not repeated. The file is removed when everything has been compared.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
 
-    /// Compare also when providers, inventories and allocations were changed last.
+    /// Also compare the modification times of providers, inventories and allocations.
     ///
-    /// Not known after an import from the API.
+    /// They are unknown after an import from the API.
     #[arg(long, env = "BERTH_COMPARE_TIMES", default_value = "false", num_args = 0..=1,
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub times: bool,
 
-    /// Compare only so many consumers, chosen by the seed. Default: all.
+    /// Maximum number of consumers to compare, chosen by the seed. Default: all.
     ///
-    /// What consumers hold is compared with each provider anyway; it takes a request for each to
-    /// compare their projects, users and types.
+    /// Allocations are compared with each provider anyway; comparing projects, users and types takes a request per
+    /// consumer.
     #[arg(long, env = "BERTH_COMPARE_CONSUMERS", value_name = "COUNT")]
     pub consumers: Option<usize>,
 
-    /// Number of questions for allocation candidates that are made of the data.
+    /// Number of requests for allocation candidates, made from the data.
     #[arg(long, env = "BERTH_COMPARE_SAMPLE", default_value = "100", value_name = "COUNT")]
     pub sample: usize,
 
-    /// By which samples are chosen: the same seed chooses the same of the same data.
+    /// Seed for samples: with the same data, it chooses the same ones.
     #[arg(long, env = "BERTH_COMPARE_SEED", default_value = "1", value_name = "NUMBER")]
     pub seed: u64,
 
-    /// Print the report as JSON, instead of in words.
+    /// Print the report as JSON instead of text.
     #[arg(long)]
     pub json: bool,
 
@@ -109,17 +109,17 @@ pub struct CompareOptions {
 
     /// The report that `berth import` wrote as JSON when it filled the right service from the left one.
     ///
-    /// Differences of inventories, usages, allocations, consumers and projects that its rows explain are shown by
-    /// themselves, and do not change the exit code.
+    /// Differences of inventories, usages, allocations, consumers and projects that its rows explain are shown
+    /// separately, and do not change the exit code.
     #[arg(long, env = "BERTH_COMPARE_IMPORT_REPORT", value_name = "FILE")]
     pub import_report: Option<PathBuf>,
 
-    /// How many differences the report has at the most; all are counted.
+    /// Maximum number of differences in the report; all are counted.
     #[arg(long, env = "BERTH_COMPARE_DIFFERENCES", default_value = "1000", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub differences: u32,
 
-    /// What bounds the work.
+    /// Limits of the requests.
     #[command(flatten)]
     pub limits: LimitOptions,
     /// The logs.
@@ -127,14 +127,14 @@ pub struct CompareOptions {
     pub logs: LogOptions,
 }
 
-/// Compares, and returns the report as text, and the exit code: 0 if the services are the same but for what an
-/// import explains, 1 if they are not, 2 if nothing could be compared, and 3 if nothing differs, but a part could not be
-/// compared.
+/// Compares, and returns the report as text, and the exit code: 0 if there are no differences but those that an
+/// import explains, 1 if there are others, 2 if nothing could be compared, and 3 if there are none, but a part could
+/// not be compared.
 ///
 /// # Errors
 /// The services could not be compared, or the report cannot be written.
 pub async fn run(options: &CompareOptions) -> Result<(String, u8), Failure> {
-    // A report that cannot be written is found out before anything is done.
+    // Checks that the report can be written before anything is done.
     let file = options.report.as_ref().map(|path| {
         let file = std::fs::File::create(path);
         file.map_err(|error| Failure(format!("{}: {error}", path.display())))
@@ -181,7 +181,7 @@ impl CompareOptions {
         }
     }
 
-    /// What the report of an import explains.
+    /// Reads the report of an import.
     fn explained(&self) -> Result<Explained, String> {
         let Some(path) = &self.import_report else { return Ok(Explained::default()) };
         let report = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,15 +1,15 @@
-//! Questions on the terminal.
+//! Confirmation on the terminal.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
-/// Asks a question that is answered with yes or no. Where nobody can answer it, `otherwise` is to be done.
+/// Asks a yes-or-no question. `otherwise` says what to do without a terminal.
 ///
 /// # Errors
-/// There is no terminal to ask on, or it cannot be read.
+/// There is no terminal, or it cannot be read.
 pub(super) fn confirmed(question: &str, otherwise: &str) -> Result<bool, String> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err(format!("there is no terminal to ask on: {otherwise}"));
+        return Err(format!("there is no terminal for the confirmation: {otherwise}"));
     }
     let mut stderr = std::io::stderr();
     drop(write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()));

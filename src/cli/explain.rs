@@ -1,5 +1,4 @@
-//! `berth explain`: why a query for allocation candidates finds what it finds, and whether a claim would be
-//! allowed.
+//! `berth explain`: explains the result of a query for allocation candidates, and whether a claim would be allowed.
 
 use std::path::{Path, PathBuf};
 
@@ -17,43 +16,43 @@ use crate::http::operator::views::{Closest, Condition, Explanation};
 use crate::moving::placement_client::{Answer, Client, Microversion};
 use crate::server::serve::Failure;
 
-/// The path of the answer.
+/// Path of the resource.
 const PATH: &str = "/-/v1/explain";
 
 /// Options of `explain`.
 #[derive(Args, Clone, Debug)]
 pub struct ExplainOptions {
-    /// The query, as `GET /allocation_candidates` takes it.
+    /// The query, in the form of `GET /allocation_candidates`.
     ///
-    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
-    /// quotes: it has `&` in it.
+    /// A line of a log with a path and `?` in front of the query is accepted as well. Quote it, because it contains
+    /// `&`.
     #[arg(value_name = "QUERY", required_unless_present = "claim")]
     pub query: Option<String>,
 
-    /// Explain a claim instead: the body of `PUT /allocations/{consumer}` or `POST /allocations` in this
-    /// file; `-`: standard input.
+    /// Explain a claim instead: a file with the body of `PUT /allocations/{consumer}` or `POST /allocations`; `-`:
+    /// standard input.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["query", "near_misses"])]
     pub claim: Option<PathBuf>,
 
-    /// Consumer of the claim: the body is that of `PUT /allocations/{consumer}`.
+    /// Consumer of the claim, for the body of `PUT /allocations/{consumer}`.
     #[arg(long, value_name = "UUID", requires = "claim")]
     pub consumer: Option<Uuid>,
 
-    /// Name at most this many consumers that hold something of an inventory.
+    /// Maximum number of consumers that are listed for an inventory.
     #[arg(long, value_name = "COUNT", default_value = "10", requires = "claim",
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub holders: u16,
 
-    /// Microversion at which the query or the claim is understood.
+    /// Microversion of the query or the claim.
     #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
     pub microversion: Microversion,
 
-    /// Name at most this many hosts that lack one thing only.
+    /// Maximum number of near misses: hosts that fail a single condition.
     #[arg(long, value_name = "COUNT", default_value = "10",
           value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub near_misses: u16,
 
-    /// How the explanation is printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -62,10 +61,10 @@ pub struct ExplainOptions {
     pub service: ServiceOptions,
 }
 
-/// Runs `berth explain`, and returns the text that it prints.
+/// Runs `berth explain`, and returns its output.
 ///
 /// # Errors
-/// The server cannot be asked, or the query is wrong.
+/// The server does not respond, or the query is invalid.
 pub async fn run(options: &ExplainOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let Some(query) = &options.query else { return explain_claim(options, &client).await };
@@ -80,7 +79,7 @@ pub async fn run(options: &ExplainOptions) -> Result<String, Failure> {
     }
 }
 
-/// Explains the claim in the file that the options name.
+/// Explains the claim in the given file.
 async fn explain_claim(options: &ExplainOptions, client: &Client) -> Result<String, Failure> {
     let path = options.claim.as_deref().map_or(Path::new("-"), |path| path);
     let read = if path == Path::new("-") {
@@ -88,11 +87,11 @@ async fn explain_claim(options: &ExplainOptions, client: &Client) -> Result<Stri
     } else {
         std::fs::read_to_string(path)
     };
-    let told = |why: String| Failure(format!("{}: {why}", path.display()));
-    let text = read.map_err(|error| told(error.to_string()))?;
-    let body: Value = serde_json::from_str(&text).map_err(|error| told(error.to_string()))?;
+    let failed = |why: String| Failure(format!("{}: {why}", path.display()));
+    let text = read.map_err(|error| failed(error.to_string()))?;
+    let body: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
     if options.consumer.is_none() && body.get("allocations").is_some() {
-        return Err(told(
+        return Err(failed(
             "this is the body of PUT /allocations/{consumer}: name the consumer with --consumer"
                 .to_owned(),
         ));
@@ -110,10 +109,10 @@ async fn explain_claim(options: &ExplainOptions, client: &Client) -> Result<Stri
     }
 }
 
-/// What a server says of a claim, with so many holders of each inventory.
+/// Requests the explanation of a claim, with at most `holders` consumers of each inventory.
 ///
 /// # Errors
-/// It cannot be asked, or is not Berth.
+/// The server does not respond, or is not Berth.
 pub(super) async fn ask_of_claim(
     client: &Client,
     (consumer, holders): (Option<&str>, u16),
@@ -132,10 +131,10 @@ pub(super) async fn ask_of_claim(
     Ok(answer)
 }
 
-/// What a server says of a query.
+/// Requests the explanation of a query.
 ///
 /// # Errors
-/// It cannot be asked, or is not Berth.
+/// The server does not respond, or is not Berth.
 pub(super) async fn ask(
     client: &Client,
     query: &str,
@@ -144,7 +143,7 @@ pub(super) async fn ask(
     of_berth(client.get(&format!("{PATH}?{query}"), version).await.map_err(failure)?)
 }
 
-/// The answer, if the service is Berth. OpenStack Placement has nothing at this path.
+/// Checks that the service is Berth. OpenStack Placement has nothing at this path.
 pub(super) fn of_berth(answer: Answer) -> Result<Answer, Failure> {
     if answer.status() == StatusCode::NOT_FOUND {
         return Err(only_berth(&answer));
@@ -152,7 +151,7 @@ pub(super) fn of_berth(answer: Answer) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// What is said where a service has nothing at a path of Berth's own.
+/// The error for a service that lacks one of Berth's own paths.
 pub(super) fn only_berth(answer: &Answer) -> Failure {
     Failure(format!(
         "{} does not exist: only Berth has this, and not before this version",
@@ -165,22 +164,21 @@ pub(super) fn failure(error: crate::moving::placement_client::Error) -> Failure 
     Failure(error.to_string())
 }
 
-/// The query in what somebody has copied.
+/// Extracts the query from a copied text.
 pub(super) fn query_of(text: &str) -> &str {
     let text = text.trim();
     let query = text.split_once('?').map_or(text, |(_, query)| query);
-    // The line of a log goes on after the query.
+    // In a log line, more text follows the query.
     query.split([' ', '"']).next().unwrap_or(query)
 }
 
-/// An explanation for people.
 fn text(it: &Explanation, colours: Colours) -> String {
     let mut page = Page::new(colours);
     add(&mut page, it);
     page.finish()
 }
 
-/// Adds an explanation for people.
+/// Prints an explanation.
 pub(super) fn add(page: &mut Page, it: &Explanation) {
     page.toned(
         Tone::of(it.fitting > 0),
@@ -196,7 +194,7 @@ pub(super) fn add(page: &mut Page, it: &Explanation) {
     }
     page.blank();
     let heads = ["CONDITION", "PROVIDERS", "HOSTS LEFT", "RULES OUT", "FIT WITHOUT IT", ""];
-    // What combines other conditions is only of interest where it fails.
+    // Conditions that combine others are shown only where they fail.
     let shown = it.conditions.iter().filter(|it| it.providers.is_some() || it.ruled_out > 0);
     page.table(heads, shown.map(|condition| row(condition, it.fitting)));
     if let Some(conflict) = &it.conflict {
@@ -226,11 +224,11 @@ pub(super) fn add(page: &mut Page, it: &Explanation) {
     }
 }
 
-/// A condition of a query that so many hosts fit.
+/// A row for a condition; `fitting` hosts meet all conditions.
 fn row(it: &Condition, fitting: usize) -> [Cell; 6] {
     let closest = it.amount.as_ref().and_then(|amount| amount.closest.as_ref());
     let left = if it.left == 0 && it.ruled_out > 0 { Tone::Bad } else { Tone::Plain };
-    // Where none fits, what would let some fit is what one looks for.
+    // If no host fits, removing a condition that lets some fit is highlighted.
     let without = fitting == 0 && it.fitting_without > 0;
     let without = if without { Tone::Good } else { Tone::Plain };
     [
@@ -243,7 +241,7 @@ fn row(it: &Condition, fitting: usize) -> [Cell; 6] {
     ]
 }
 
-/// What the closest host has.
+/// Describes the closest host.
 fn most(it: &Closest) -> String {
     let Closest { host, available, capacity, used, total, reserved, .. } = it;
     match it.limit_value {

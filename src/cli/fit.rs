@@ -1,4 +1,4 @@
-//! `berth fit`: how many more of some requests fit.
+//! `berth fit`: counts how many more instances of some requests fit.
 
 use clap::Args;
 use url::form_urlencoded::Serializer;
@@ -12,16 +12,16 @@ use crate::http::operator::views::fit::{Drained, Fits, Number, RequestFit};
 use crate::moving::placement_client::Microversion;
 use crate::server::serve::Failure;
 
-/// The path of the answer.
+/// Path of the resource.
 const PATH: &str = "/-/v1/fit";
 
 /// Options of `fit`.
 #[derive(Args, Clone, Debug)]
 pub struct FitOptions {
-    /// A query, as `GET /allocation_candidates` takes it.
+    /// A query, in the form of `GET /allocation_candidates`.
     ///
-    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
-    /// quotes: it has `&` in it. Each query is counted by itself.
+    /// A line of a log with a path and `?` in front of the query is accepted as well. Quote it, because it contains
+    /// `&`. Each query is counted separately.
     #[arg(value_name = "QUERY", required_unless_present = "flavor")]
     pub queries: Vec<String>,
 
@@ -41,21 +41,21 @@ pub struct FitOptions {
     #[arg(long, value_name = "TRAIT|UUID")]
     pub without: Vec<String>,
 
-    /// What the host to which a consumer of a drained host moves has to have in common with it:
-    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`. Without: `traits`.
+    /// Properties that a consumer's new host must share with its drained one: `traits`, `aggregates`,
+    /// `traits,aggregates` or `nothing`. Default: `traits`.
     #[arg(long, value_name = "WHAT", requires = "drain")]
     pub keep: Option<String>,
 
-    /// Name at most this many hosts, and groups.
+    /// Maximum number of hosts, and of groups, in the output.
     #[arg(long, value_name = "COUNT", default_value = "10",
           value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub hosts: u16,
 
-    /// Microversion at which queries are understood.
+    /// Microversion of the queries.
     #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
     pub microversion: Microversion,
 
-    /// How the numbers are printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -64,10 +64,10 @@ pub struct FitOptions {
     pub service: ServiceOptions,
 }
 
-/// Runs `berth fit`, and returns the text that it prints.
+/// Runs `berth fit`, and returns its output.
 ///
 /// # Errors
-/// The server cannot be asked, or a query is wrong.
+/// The server does not respond, or a query is invalid.
 pub async fn run(options: &FitOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let answer = client.get(&path(options), options.microversion).await.map_err(failure)?;
@@ -80,8 +80,11 @@ pub async fn run(options: &FitOptions) -> Result<String, Failure> {
     }
 }
 
-/// The parameters that name queries and flavors.
-pub(super) fn asked(queries: &[String], flavors: &[String]) -> Serializer<'static, String> {
+/// The query parameters for queries and flavors.
+pub(super) fn query_parameters(
+    queries: &[String],
+    flavors: &[String],
+) -> Serializer<'static, String> {
     let mut query = Serializer::new(String::new());
     for it in queries {
         query.append_pair("query", query_of(it));
@@ -93,7 +96,7 @@ pub(super) fn asked(queries: &[String], flavors: &[String]) -> Serializer<'stati
 }
 
 fn path(options: &FitOptions) -> String {
-    let mut query = asked(&options.queries, &options.flavor);
+    let mut query = query_parameters(&options.queries, &options.flavor);
     for (name, values) in [("drain", &options.drain), ("without", &options.without)] {
         for value in values {
             query.append_pair(name, value);
@@ -109,7 +112,6 @@ fn path(options: &FitOptions) -> String {
     format!("{PATH}?{}", query.finish())
 }
 
-/// The numbers for people.
 fn text(fits: &Fits, colours: Colours) -> String {
     let mut page = Page::new(colours);
     for it in &fits.left_out {
@@ -128,7 +130,7 @@ fn text(fits: &Fits, colours: Colours) -> String {
     page.finish()
 }
 
-/// Says whether what the drained hosts hold fits elsewhere.
+/// Prints whether the allocations of drained hosts fit elsewhere.
 fn drained(page: &mut Page, it: &Drained) {
     let Drained { consumers, placed, .. } = it;
     page.toned(
@@ -137,7 +139,7 @@ fn drained(page: &mut Page, it: &Drained) {
     );
     if !it.complete {
         page.line(format_args!(
-            "Not all possibilities were looked at, because that takes too long: more may fit."
+            "Not all possibilities were examined, because that takes too long: more may fit."
         ));
     }
     if !it.without_place.is_empty() {
@@ -190,7 +192,7 @@ pub(super) fn words(number: Number) -> String {
     }
 }
 
-/// How often something fits.
+/// A cell with the number of times that something fits.
 fn fitting(number: Number) -> Cell {
     Cell::new(Tone::of(number.at_least > 0), short(number))
 }

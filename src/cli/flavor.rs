@@ -1,4 +1,4 @@
-//! `berth flavor`: the sizes of servers that plans name.
+//! `berth flavor`: manages the flavors of plans.
 
 use std::path::PathBuf;
 
@@ -109,7 +109,7 @@ pub struct FlavorLoadOptions {
 }
 
 impl FlavorCommand {
-    /// The options of the database, whichever the command is.
+    /// The database options of the command.
     pub fn db(&self) -> &DbOptions {
         match self {
             Self::Set(options) => &options.db,
@@ -120,7 +120,7 @@ impl FlavorCommand {
     }
 }
 
-/// Runs `berth flavor`, and returns the text that it prints.
+/// Runs `berth flavor`, and returns its output.
 ///
 /// # Errors
 /// A flavor is invalid, or the database is unavailable.
@@ -133,7 +133,7 @@ pub async fn run(command: &FlavorCommand) -> Result<String, Failure> {
     outcome
 }
 
-/// What is to be done.
+/// A validated command.
 enum Task {
     Set(SetFlavors),
     Unset(UnsetFlavor),
@@ -144,10 +144,10 @@ impl Task {
     fn of(command: &FlavorCommand) -> Result<Self, String> {
         match command {
             FlavorCommand::Set(options) => {
-                options.wanted().map(|it| Self::Set(SetFlavors(vec![it])))
+                options.flavor().map(|it| Self::Set(SetFlavors(vec![it])))
             }
             FlavorCommand::Load(options) => {
-                flavors::read(&options.file).map(|wanted| Self::Set(SetFlavors(wanted)))
+                flavors::read(&options.file).map(|flavors| Self::Set(SetFlavors(flavors)))
             }
             FlavorCommand::Unset(options) => Ok(Self::Unset(UnsetFlavor(options.name.clone()))),
             FlavorCommand::List(options) => Ok(Self::List(options.format.chosen())),
@@ -157,12 +157,12 @@ impl Task {
     async fn carry_out(&self, database: &Database) -> Result<String, Failure> {
         settle_schema(database).await?;
         let mut conn = database.connect().await?;
-        let told = |error: crate::store::Error| Failure(error.to_string());
+        let failed = |error: crate::store::Error| Failure(error.to_string());
         match self {
-            Self::Set(wanted) => change(&mut conn, wanted, summary).await.map_err(told)?,
-            Self::Unset(unset) => change(&mut conn, unset, summary).await.map_err(told)?,
+            Self::Set(flavors) => change(&mut conn, flavors, summary).await.map_err(failed)?,
+            Self::Unset(unset) => change(&mut conn, unset, summary).await.map_err(failed)?,
             Self::List(format) => {
-                let flavors = list(&mut conn).await.map_err(told)?;
+                let flavors = list(&mut conn).await.map_err(failed)?;
                 return Ok(match format {
                     ListFormat::Table => table(&flavors),
                     ListFormat::Json => {
@@ -176,7 +176,7 @@ impl Task {
 }
 
 impl FlavorSetOptions {
-    fn wanted(&self) -> Result<SetFlavor, String> {
+    fn flavor(&self) -> Result<SetFlavor, String> {
         let flavor = Flavor {
             name: self.name.clone(),
             vcpus: self.vcpus,

@@ -1,27 +1,27 @@
-//! `berth fragmentation`: what is free, but of no use for some requests.
+//! `berth fragmentation`: shows free capacity that some requests cannot use.
 
 use clap::Args;
 
 use super::bars::Colours;
 use super::columns::{FormatOptions, ListFormat};
 use super::explain::{failure, of_berth};
-use super::fit::{asked, words};
+use super::fit::{query_parameters, words};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::http::operator::views::fragmentation::{Fragment, Fragmentation, RequestFragments};
 use crate::moving::placement_client::Microversion;
 use crate::server::serve::Failure;
 
-/// The path of the answer.
+/// Path of the resource.
 const PATH: &str = "/-/v1/fragmentation";
 
 /// Options of `fragmentation`.
 #[derive(Args, Clone, Debug)]
 pub struct FragmentationOptions {
-    /// A query, as `GET /allocation_candidates` takes it.
+    /// A query, in the form of `GET /allocation_candidates`.
     ///
-    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
-    /// quotes: it has `&` in it.
+    /// A line of a log with a path and `?` in front of the query is accepted as well. Quote it, because it contains
+    /// `&`.
     #[arg(value_name = "QUERY", required_unless_present = "flavor")]
     pub queries: Vec<String>,
 
@@ -29,16 +29,16 @@ pub struct FragmentationOptions {
     #[arg(long, value_name = "NAME")]
     pub flavor: Vec<String>,
 
-    /// Name at most this many hosts.
+    /// Maximum number of hosts in the output.
     #[arg(long, value_name = "COUNT", default_value = "10",
           value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub hosts: u16,
 
-    /// Microversion at which queries are understood.
+    /// Microversion of the queries.
     #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
     pub microversion: Microversion,
 
-    /// How the numbers are printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -47,13 +47,13 @@ pub struct FragmentationOptions {
     pub service: ServiceOptions,
 }
 
-/// Runs `berth fragmentation`, and returns the text that it prints.
+/// Runs `berth fragmentation`, and returns its output.
 ///
 /// # Errors
-/// The server cannot be asked, or a query is wrong.
+/// The server does not respond, or a query is invalid.
 pub async fn run(options: &FragmentationOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
-    let mut query = asked(&options.queries, &options.flavor);
+    let mut query = query_parameters(&options.queries, &options.flavor);
     query.append_pair("hosts", &options.hosts.to_string());
     let path = format!("{PATH}?{}", query.finish());
     let answer = client.get(&path, options.microversion).await.map_err(failure)?;
@@ -66,7 +66,6 @@ pub async fn run(options: &FragmentationOptions) -> Result<String, Failure> {
     }
 }
 
-/// The numbers for people.
 fn text(all: &Fragmentation, colours: Colours) -> String {
     let mut page = Page::new(colours);
     for it in &all.requests {
@@ -95,18 +94,17 @@ fn row(it: &Fragment) -> [Cell; 3] {
         Some(percent) => format!("{} ({percent} %)", it.unusable),
         None => it.unusable.to_string(),
     };
-    // At least half of it.
     let is_most = part.is_some_and(|percent| percent >= 50);
     let tone = if is_most { Tone::Bad } else { Tone::Plain };
     [it.resource_class.clone().into(), it.free.to_string().into(), Cell::new(tone, unusable)]
 }
 
 fn add(page: &mut Page, it: &RequestFragments) {
-    let (times, whole) = (words(it.fits), it.in_one_piece);
+    let (times, ideal) = (words(it.fits), it.in_one_piece);
     page.toned(
         Tone::of(it.fits.at_least > 0),
         format_args!(
-            "{} fits {times}; if all that is free were in one piece: {whole}.",
+            "{} fits {times}; if all that is free were in one piece: {ideal}.",
             it.request
         ),
     );

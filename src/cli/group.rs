@@ -16,7 +16,7 @@ use crate::store::planner::groups::{
     AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers, list, show,
 };
 
-/// The longest name of a group, in characters, and the longest description.
+/// Maximum length of a group's name, and of its description, in characters.
 const NAME_MAX: usize = 255;
 const DESCRIPTION_MAX: usize = 65_535;
 
@@ -52,7 +52,7 @@ pub struct GroupCreateOptions {
     #[arg(long = "type", value_name = "TYPE", value_parser = kind)]
     pub kind: GroupKind,
 
-    /// Units that the rule is about: host, rack or cluster.
+    /// Units to which the rule applies: host, rack or cluster.
     #[arg(long, value_name = "LEVEL", default_value = "host", value_parser = level)]
     pub level: Level,
 
@@ -122,7 +122,7 @@ pub struct GroupMembersOptions {
 }
 
 impl GroupCommand {
-    /// The options of the database, whichever the command is.
+    /// The database options of the command.
     pub fn db(&self) -> &DbOptions {
         match self {
             Self::Create(options) => &options.db,
@@ -134,7 +134,7 @@ impl GroupCommand {
     }
 }
 
-/// Runs `berth group`, and returns the text that it prints.
+/// Runs `berth group`, and returns its output.
 ///
 /// # Errors
 /// The arguments are invalid, the change is refused, or the database is unavailable.
@@ -177,40 +177,40 @@ fn check_description(text: &str) -> Result<(), String> {
 async fn carry_out(command: &GroupCommand, database: &Database) -> Result<String, Failure> {
     settle_schema(database).await?;
     let mut conn = database.connect().await?;
-    let told = |error: crate::store::Error| Failure(error.to_string());
+    let failed = |error: crate::store::Error| Failure(error.to_string());
     match command {
         GroupCommand::Create(options) => {
-            let wanted = CreateGroup { group: options.group(), owner: None };
-            change(&mut conn, &wanted, summary).await.map_err(told).map(|group| shown(&group))
+            let request = CreateGroup { group: options.group(), owner: None };
+            change(&mut conn, &request, summary).await.map_err(failed).map(|group| shown(&group))
         }
         GroupCommand::List(options) => {
-            let groups = list(&mut conn).await.map_err(told)?;
+            let groups = list(&mut conn).await.map_err(failed)?;
             Ok(match options.format.chosen() {
                 ListFormat::Table => table(&groups),
                 ListFormat::Json => format!("{:#}", groups.iter().map(view).collect::<Value>()),
             })
         }
         GroupCommand::Show(options) => {
-            show(&mut conn, &options.group).await.map_err(told).map(|group| shown(&group))
+            show(&mut conn, &options.group).await.map_err(failed).map(|group| shown(&group))
         }
         GroupCommand::Describe(options) => {
             let (group, description) = (options.group.clone(), Some(options.description.clone()));
-            let wanted = DescribeGroup { group, description };
-            change(&mut conn, &wanted, summary).await.map_err(told).map(|group| shown(&group))
+            let request = DescribeGroup { group, description };
+            change(&mut conn, &request, summary).await.map_err(failed).map(|group| shown(&group))
         }
         GroupCommand::Delete(options) => {
-            let wanted = DeleteGroup { group: options.group.clone() };
-            change(&mut conn, &wanted, summary).await.map_err(told).map(|()| String::new())
+            let request = DeleteGroup { group: options.group.clone() };
+            change(&mut conn, &request, summary).await.map_err(failed).map(|()| String::new())
         }
         GroupCommand::AddMembers(options) => {
             let (group, members) = (options.group.clone(), options.projects.clone());
             let added = change(&mut conn, &AddMembers { group, members }, summary).await;
-            added.map_err(told).map(|group| shown(&group))
+            added.map_err(failed).map(|group| shown(&group))
         }
         GroupCommand::RemoveMembers(options) => {
             let (group, members) = (options.group.clone(), Some(options.projects.clone()));
-            change(&mut conn, &RemoveMembers { group, members }, summary).await.map_err(told)?;
-            show(&mut conn, &options.group).await.map_err(told).map(|group| shown(&group))
+            change(&mut conn, &RemoveMembers { group, members }, summary).await.map_err(failed)?;
+            show(&mut conn, &options.group).await.map_err(failed).map(|group| shown(&group))
         }
     }
 }
@@ -237,7 +237,7 @@ fn level(word: &str) -> Result<Level, String> {
     Level::named(word).ok_or_else(|| "must be host, rack or cluster".to_owned())
 }
 
-/// A group as JSON, as the API shows it.
+/// A group as JSON, as in the API.
 fn shown(group: &StoredGroup) -> String {
     format!("{:#}", view(group))
 }
@@ -253,7 +253,6 @@ fn view(group: &StoredGroup) -> Value {
     })
 }
 
-/// Groups in columns that fit their contents.
 fn table(groups: &[StoredGroup]) -> String {
     let heads = ["name", "type", "level", "members", "id", "description"];
     let rows = groups.iter().map(|group| {

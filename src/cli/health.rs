@@ -1,4 +1,4 @@
-//! Asking a running server whether it answers or is ready, as health checks of containers do.
+//! Health probe: asks a running server whether it responds or is ready.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream};
@@ -16,19 +16,19 @@ use rustls::{
 
 use crate::http::edge::listener::Endpoint;
 
-/// How long to wait for each step.
+/// Timeout for each step.
 const STEP_MAX: Duration = Duration::from_secs(5);
 
-/// What a server is asked. Neither question carries a secret.
+/// The kind of probe. Neither request carries a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// Whether it answers.
+pub enum Probe {
+    /// The server responds.
     Answers,
-    /// Whether its database answers, too, and it has not been told to stop.
+    /// Its database responds too, and it is not shutting down.
     IsReady,
 }
 
-impl Question {
+impl Probe {
     fn request(self) -> String {
         let path = match self {
             Self::Answers => "/",
@@ -38,63 +38,63 @@ impl Question {
     }
 }
 
-/// How a server can be reached, as its options say.
+/// Listeners of a server, from its options.
 #[derive(Clone, Debug)]
-pub struct Reach {
-    /// The addresses to ask.
+pub struct ServerAddresses {
+    /// Addresses to probe.
     pub apis: Vec<Endpoint>,
-    /// The addresses without TLS for health checks. They may be among those to ask.
+    /// Addresses without TLS for health checks. They may be among those to probe.
     pub admin: Vec<Endpoint>,
-    /// Whether the APIs have TLS.
+    /// Whether the APIs use TLS.
     pub has_tls: bool,
-    /// Whether they demand client certificates.
+    /// Whether they require client certificates.
     pub demands_certificates: bool,
 }
 
-impl Reach {
-    /// The addresses that are asked, and whether with TLS. An address that answers only clients with a certificate
-    /// cannot say whether it is ready; the addresses for health checks can, which say the same of all APIs.
-    pub fn asked(&self, question: Question) -> Vec<(&Endpoint, bool)> {
+impl ServerAddresses {
+    /// The addresses to probe, and whether to use TLS. An address that requires client certificates cannot be probed
+    /// for readiness; the addresses for health checks can, and report the state of all APIs.
+    pub fn targets(&self, probe: Probe) -> Vec<(&Endpoint, bool)> {
         let is_admin = |endpoint| self.admin.iter().any(|admin| is_same(admin, endpoint));
-        let mut asked: Vec<(&Endpoint, bool)> = Vec::new();
+        let mut targets: Vec<(&Endpoint, bool)> = Vec::new();
         for endpoint in &self.apis {
             let with_tls =
                 self.has_tls && matches!(endpoint, Endpoint::Tcp(_)) && !is_admin(endpoint);
-            let is_closed = with_tls && self.demands_certificates && question == Question::IsReady;
+            let is_closed = with_tls && self.demands_certificates && probe == Probe::IsReady;
             if is_closed && !self.admin.is_empty() {
-                asked.extend(self.admin.iter().map(|admin| (admin, false)));
+                targets.extend(self.admin.iter().map(|admin| (admin, false)));
             } else {
-                asked.push((endpoint, with_tls));
+                targets.push((endpoint, with_tls));
             }
         }
         let mut once = Vec::new();
-        asked.retain(|(endpoint, _)| {
+        targets.retain(|(endpoint, _)| {
             let is_new = !once.contains(endpoint);
             once.push(*endpoint);
             is_new
         });
-        asked
+        targets
     }
 }
 
-/// Whether a request to one address reaches the listener of the other.
-fn is_same(listener: &Endpoint, asked: &Endpoint) -> bool {
-    match (listener, asked) {
-        (Endpoint::Tcp(listener), Endpoint::Tcp(asked)) => {
+/// Returns whether a request to one address reaches the listener of the other.
+fn is_same(listener: &Endpoint, target: &Endpoint) -> bool {
+    match (listener, target) {
+        (Endpoint::Tcp(listener), Endpoint::Tcp(target)) => {
             let everywhere = listener.ip().is_unspecified();
-            listener.port() == asked.port()
-                && (everywhere || reachable(*listener) == reachable(*asked))
+            listener.port() == target.port()
+                && (everywhere || reachable(*listener) == reachable(*target))
         }
-        (listener, asked) => listener == asked,
+        (listener, target) => listener == target,
     }
 }
 
-/// Asks the server that listens at an endpoint; TCP is with TLS or without.
+/// Probes the server at an endpoint; TCP is with or without TLS.
 ///
 /// # Errors
-/// It does not answer, or not with 200.
-pub fn health(endpoint: &Endpoint, with_tls: bool, question: Question) -> io::Result<()> {
-    let request = question.request();
+/// It does not respond, or not with 200.
+pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<()> {
+    let request = probe.request();
     let answer = match endpoint {
         Endpoint::Unix(path) => {
             let stream = UnixStream::connect(path)?;
@@ -108,10 +108,10 @@ pub fn health(endpoint: &Endpoint, with_tls: bool, question: Question) -> io::Re
             stream.set_write_timeout(Some(STEP_MAX))?;
             let answer =
                 if with_tls { ask(encrypted(stream)?, &request) } else { ask(stream, &request) };
-            match (answer, question) {
-                // Whoever asks for a certificate is alive, and we have none.
-                (Err(error), Question::Answers) if wants_a_certificate(&error) => return Ok(()),
-                (Err(error), Question::IsReady) if wants_a_certificate(&error) => {
+            match (answer, probe) {
+                // A server that demands a client certificate is alive.
+                (Err(error), Probe::Answers) if requires_certificate(&error) => return Ok(()),
+                (Err(error), Probe::IsReady) if requires_certificate(&error) => {
                     let why = "it demands a client certificate; ask its --admin-listen instead";
                     return Err(io::Error::other(why));
                 }
@@ -124,13 +124,15 @@ pub fn health(endpoint: &Endpoint, with_tls: bool, question: Question) -> io::Re
     }
     let status = answer.lines().next().unwrap_or("nothing").to_owned();
     let words = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
-    Err(io::Error::other(match (question, words) {
-        (Question::IsReady, words) if !words.is_empty() => format!("it answered {status}: {words}"),
-        (Question::Answers | Question::IsReady, _) => format!("it answered {status}"),
+    Err(io::Error::other(match (probe, words) {
+        (Probe::IsReady, words) if !words.is_empty() => {
+            format!("it responded with {status}: {words}")
+        }
+        (Probe::Answers | Probe::IsReady, _) => format!("it responded with {status}"),
     }))
 }
 
-/// Where a server that listens everywhere answers.
+/// An address at which a server that listens on all addresses can be reached.
 fn reachable(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => ([127, 0, 0, 1], v4.port()).into(),
@@ -151,24 +153,24 @@ fn encrypted(stream: TcpStream) -> io::Result<StreamOwned<ClientConnection, TcpS
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anyone))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate))
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
     let client = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
     Ok(StreamOwned::new(client, stream))
 }
 
-fn wants_a_certificate(error: &io::Error) -> bool {
+fn requires_certificate(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     inner == Some(&Error::AlertReceived(AlertDescription::CertificateRequired))
 }
 
-/// Believes every certificate. The question is whether somebody answers at an address of this
-/// machine, not who; nothing is told that others must not hear.
+/// Accepts every certificate: a probe of this machine's addresses sends no secrets, so it need not authenticate the
+/// server.
 #[derive(Debug)]
-struct Anyone;
+struct AcceptAnyCertificate;
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -205,36 +207,36 @@ impl ServerCertVerifier for Anyone {
 
 #[cfg(test)]
 mod tests {
-    use super::{Question, Reach};
+    use super::{Probe, ServerAddresses};
 
-    fn asked(listen: &str, admin: &str, question: Question) -> Vec<String> {
+    fn targets(listen: &str, admin: &str, probe: Probe) -> Vec<String> {
         let read = |list: &str| list.split_terminator(',').map(|it| it.parse().unwrap()).collect();
-        let reach = Reach {
+        let addresses = ServerAddresses {
             apis: read(listen),
             admin: read(admin),
             has_tls: true,
             demands_certificates: true,
         };
         let words = |with_tls| if with_tls { "https" } else { "http" };
-        let asked = reach.asked(question).into_iter();
-        asked.map(|(endpoint, with_tls)| format!("{}://{endpoint}", words(with_tls))).collect()
+        let targets = addresses.targets(probe).into_iter();
+        targets.map(|(endpoint, with_tls)| format!("{}://{endpoint}", words(with_tls))).collect()
     }
 
     #[test]
     fn what_has_no_tls_is_asked_without() {
-        let asked = |listen, admin| asked(listen, admin, Question::Answers);
-        assert_eq!(asked("127.0.0.1:1,unix:/s", ""), ["https://127.0.0.1:1", "http://unix:/s"]);
-        assert_eq!(asked("127.0.0.1:2", "127.0.0.1:2"), ["http://127.0.0.1:2"]);
-        assert_eq!(asked("127.0.0.1:2", "0.0.0.0:2"), ["http://127.0.0.1:2"]);
-        assert_eq!(asked("127.0.0.2:2", "127.0.0.1:2"), ["https://127.0.0.2:2"]);
+        let targets = |listen, admin| targets(listen, admin, Probe::Answers);
+        assert_eq!(targets("127.0.0.1:1,unix:/s", ""), ["https://127.0.0.1:1", "http://unix:/s"]);
+        assert_eq!(targets("127.0.0.1:2", "127.0.0.1:2"), ["http://127.0.0.1:2"]);
+        assert_eq!(targets("127.0.0.1:2", "0.0.0.0:2"), ["http://127.0.0.1:2"]);
+        assert_eq!(targets("127.0.0.2:2", "127.0.0.1:2"), ["https://127.0.0.2:2"]);
     }
 
     #[test]
     fn who_demands_certificates_is_asked_elsewhere_whether_it_is_ready() {
-        let asked = |listen, admin| asked(listen, admin, Question::IsReady);
-        assert_eq!(asked("127.0.0.1:1,[::]:1", ""), ["https://127.0.0.1:1", "https://[::]:1"]);
-        let told = asked("127.0.0.1:1,unix:/s,127.0.0.1:2", "127.0.0.1:3");
-        assert_eq!(told, ["http://127.0.0.1:3", "http://unix:/s"]);
-        assert_eq!(asked("127.0.0.1:3", "127.0.0.1:3"), ["http://127.0.0.1:3"]);
+        let targets = |listen, admin| targets(listen, admin, Probe::IsReady);
+        assert_eq!(targets("127.0.0.1:1,[::]:1", ""), ["https://127.0.0.1:1", "https://[::]:1"]);
+        let elsewhere = targets("127.0.0.1:1,unix:/s,127.0.0.1:2", "127.0.0.1:3");
+        assert_eq!(elsewhere, ["http://127.0.0.1:3", "http://unix:/s"]);
+        assert_eq!(targets("127.0.0.1:3", "127.0.0.1:3"), ["http://127.0.0.1:3"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `berth import` and `berth export`: what a database of OpenStack Placement stores, brought over and back.
+//! `berth import` and `berth export`: copy the contents of an OpenStack Placement database to Berth and back.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::DbOptions;
 use super::report_file::ReportFile;
 use super::service::{LimitOptions, named, secret};
 use crate::auth::keystone::Secret;
-use crate::moving::transfer::follow::Surroundings;
+use crate::moving::transfer::follow::FollowContext;
 use crate::moving::transfer::{self, ReferenceUrl, report::Report};
 use crate::observe::printable;
 use crate::server::serve::{Database, Failure};
@@ -33,20 +33,20 @@ pub struct DataImportOptions {
     #[arg(required_unless_present_any = ["discard", "from_api"])]
     pub from_database: Option<ReferenceUrl>,
 
-    /// A placement service that is read over its API: its URL, or the name of a cloud in clouds.yaml.
+    /// A placement service to read over its API: its URL, or the name of a cloud in clouds.yaml.
     ///
-    /// For where no database can be reached. Takes longer, and the report says what the API does not tell.
-    /// The service may be in use: what changes is read again, a bounded number of times. `envvars` is the
-    /// cloud that the environment describes (`OS_AUTH_URL` and so on).
+    /// For clouds whose database cannot be reached. Takes longer, and the report lists the data that the API does not
+    /// show. The service may be in use: changes are read again, a limited number of times. `envvars` is the cloud
+    /// that the environment describes (`OS_AUTH_URL` and so on).
     #[arg(long, env = "BERTH_FROM_API", value_name = "SERVICE")]
     #[arg(conflicts_with_all = ["from_database", "follow", "finish", "discard"])]
     pub from_api: Option<String>,
 
     /// Token for the service of --from-api, if that is a URL.
     ///
-    /// Without it, the token is Keystone's if --os-cloud or the environment say how to get one; else
-    /// `admin`, which a service without authentication (noauth2) takes for the administrator. Other
-    /// processes on the machine can see flags: prefer the environment.
+    /// By default, the token is Keystone's if --os-cloud or the environment has credentials; else `admin`, which a
+    /// service without authentication (noauth2) accepts for the administrator. Other processes on the machine can see
+    /// flags: prefer the environment.
     #[arg(long, env = "BERTH_FROM_API_TOKEN", hide_env_values = true, value_name = "TOKEN",
           value_parser = secret)]
     pub from_api_token: Option<Secret>,
@@ -56,46 +56,46 @@ pub struct DataImportOptions {
     #[arg(long, env = "OS_CLOUD", value_name = "NAME")]
     pub os_cloud: Option<String>,
 
-    /// What bounds reading over the API.
+    /// Limits of the requests to the API.
     #[command(flatten)]
     pub limits: LimitOptions,
 
-    /// Read everything and report what would be done, but write nothing.
+    /// Read everything and report the result, but write nothing.
     #[arg(long, conflicts_with_all = ["follow", "finish", "discard"])]
     pub dry_run: bool,
 
-    /// Replace the providers, consumers and allocations that Berth has.
+    /// Replace Berth's providers, consumers and allocations.
     ///
-    /// In one transaction, whole or not at all. Also replaces custom resource classes and traits. Keeps
-    /// flavors, stored groups, metadata of aggregates and the history. Refused while plans have servers or groups
-    /// have exclusive hosts: delete those plans first.
+    /// Done in one transaction. Also replaces custom resource classes and traits. Keeps flavors, stored groups,
+    /// metadata of aggregates and the history. Refused while plans have servers or groups have exclusive hosts:
+    /// delete those plans first.
     #[arg(long, conflicts_with_all = ["finish", "discard"])]
     pub replace: bool,
 
-    /// Import, and then keep Berth's database up with the old service while it runs.
+    /// Import, and then keep Berth's database up to date with the old service while it runs.
     ///
-    /// Each round reads one snapshot of the old database and brings Berth's from one consistent state of
-    /// it to a later one. Prints a line for each round that changed something, and at least one a minute.
-    /// SIGTERM and Ctrl-C end it when the round is done, with exit code 0; the same command goes on later.
-    /// A database that does not answer is waited for. Servers of Berth may run meanwhile, but no client
-    /// may write to them: if one does, this ends with exit code 1 and says so.
+    /// Each round reads one snapshot of the old database and brings Berth's from one consistent state to a later one.
+    /// Prints a line for each round that changed something, and at least one a minute. SIGTERM and Ctrl-C stop it
+    /// after the current round, with exit code 0; the same command continues later. If a database does not respond,
+    /// it waits. Berth's servers may run meanwhile, but no client may write to them: if one does, the command fails
+    /// with exit code 1 and a message.
     #[arg(long)]
     pub follow: bool,
 
-    /// The pause between two rounds of --follow, in seconds.
+    /// Pause between two rounds of --follow, in seconds.
     #[arg(long, env = "BERTH_IMPORT_INTERVAL", value_name = "SECONDS", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub interval: u32,
 
-    /// End --follow, once the old service is stopped: bring the last changes over, and compare everything.
+    /// End --follow, once the old service is stopped: import the last changes, and compare everything.
     ///
-    /// A process that follows ends by itself then. Refuses to end if the old database still changes.
+    /// A running --follow process exits then. Fails if the old database still changes.
     #[arg(long, conflicts_with_all = ["follow", "discard"])]
     pub finish: bool,
 
-    /// Give up an import that was interrupted, or --follow: remove what was kept for it.
+    /// Discard an interrupted import, or --follow: remove its state.
     ///
-    /// The rows that are in Berth's tables stay there.
+    /// The rows in Berth's tables are kept.
     #[arg(long)]
     pub discard: bool,
 
@@ -114,81 +114,84 @@ impl DataImportOptions {
     }
 }
 
-/// Imports, and returns the report in words.
+/// Imports, and returns the report as text.
 ///
 /// # Errors
 /// Nothing was imported, or the report cannot be written.
 pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
-    // A report that cannot be written is found out before anything is done.
+    // Checks that the report can be written before anything is done.
     let file = options.report.as_deref().map(ReportFile::open).transpose()?;
     let database = Database::open(&options.db.database).await?;
     let worked = work(options, &database).await;
     database.close().await;
     let report = match worked? {
-        Done::Reported(report) => report,
-        Done::Said(words) => return Ok(words),
+        ImportOutcome::Reported(report) => report,
+        ImportOutcome::Message(words) => return Ok(words),
     };
     let words = report.words();
     if let Some(Err(failure)) = file.map(|file| file.write(&report.json())) {
-        // What was done is done: it is said all the same.
+        // The import has succeeded even if the report cannot be written.
         print_line(&words);
         return Err(failure);
     }
     Ok(words)
 }
 
-/// Prints a line. Whoever closed standard output does not want it.
+/// Prints a line, ignoring errors.
 fn print_line(words: &str) {
     drop(writeln!(std::io::stdout(), "{}", printable::output(words)));
 }
 
-/// What there is to say at the end.
-enum Done {
+/// Outcome of the command.
+enum ImportOutcome {
     Reported(Report),
-    Said(String),
+    Message(String),
 }
 
-async fn work(options: &DataImportOptions, database: &Database) -> Result<Done, Failure> {
-    let told = |error: transfer::Error| Failure(error.to_string());
+async fn work(options: &DataImportOptions, database: &Database) -> Result<ImportOutcome, Failure> {
+    let failed = |error: transfer::Error| Failure(error.to_string());
     if let Some(name) = &options.from_api {
         let (token, os_cloud) = (options.from_api_token.as_ref(), options.os_cloud.as_deref());
         let client = named(name, token, os_cloud, options.limits).map_err(Failure)?;
         let mut conn = database.connect().await?;
         let imported = transfer::import_service(&client, &mut conn, options.what()).await;
-        return imported.map(Done::Reported).map_err(told);
+        return imported.map(ImportOutcome::Reported).map_err(failed);
     }
     let Some(from) = options.from_database.as_ref().filter(|_| !options.discard) else {
         let mut conn = database.connect().await?;
-        return transfer::discard(&mut conn).await.map(Done::Said).map_err(told);
+        return transfer::discard(&mut conn).await.map(ImportOutcome::Message).map_err(failed);
     };
     let what = options.what();
     if !options.follow && !options.finish {
         let mut conn = database.connect().await?;
         let imported = transfer::import(from, &mut conn, what).await;
-        return imported.map(Done::Reported).map_err(told);
+        return imported.map(ImportOutcome::Reported).map_err(failed);
     }
     let connect =
         || -> BoxFuture<'_, store::Result<PgConnection>> { Box::pin(database.try_connect()) };
-    let around = Surroundings {
+    let context = FollowContext {
         connect: &connect,
-        tell: &print_line,
-        // A signal ends `--finish` as it ends any program; nothing is half-done then.
+        print: &print_line,
+        // A signal ends `--finish` immediately, without partial results.
         stop: if options.finish { watch::channel(false).1 } else { stop_signals()? },
         interval: Duration::from_secs(options.interval.into()),
     };
     if options.finish {
-        transfer::follow::finish(from, &around).await.map(Done::Reported).map_err(told)
+        transfer::follow::finish(from, &context).await.map(ImportOutcome::Reported).map_err(failed)
     } else {
-        transfer::follow::follow(from, what, &around).await.map(Done::Said).map_err(told)
+        transfer::follow::follow(from, what, &context)
+            .await
+            .map(ImportOutcome::Message)
+            .map_err(failed)
     }
 }
 
-/// Becomes true with the first SIGTERM or SIGINT. The second ends the process at once, which loses nothing.
+/// Becomes true with the first SIGTERM or SIGINT. The second ends the process at once, without losing data.
 fn stop_signals() -> Result<watch::Receiver<bool>, Failure> {
     let cannot = |error| Failure(format!("signals cannot be received: {error}"));
     let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
-    let (told, stop) = watch::channel(false);
+    let (sender, stop) = watch::channel(false);
     tokio::spawn(async move {
         for is_second in [false, true] {
             tokio::select! {
@@ -198,7 +201,7 @@ fn stop_signals() -> Result<watch::Receiver<bool>, Failure> {
             if is_second {
                 std::process::exit(130);
             }
-            told.send_replace(true);
+            sender.send_replace(true);
         }
     });
     Ok(stop)
@@ -219,7 +222,7 @@ pub struct ExportOptions {
     pub db: DbOptions,
 }
 
-/// Exports, and returns the report in words.
+/// Exports, and returns the report as text.
 ///
 /// # Errors
 /// Nothing was exported.

@@ -1,4 +1,4 @@
-//! `berth ls`: hosts, with what is free on each.
+//! `berth ls`: lists hosts with their free capacity.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -15,35 +15,35 @@ use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
 use crate::server::serve::Failure;
 
-/// What is asked of each provider.
+/// Parts that are read of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];
-/// The width of a bar, in characters.
+/// Width of a bar, in characters.
 const BAR: usize = 8;
-/// How many classes are shown if none is chosen.
+/// Default number of classes.
 const CLASSES: usize = 3;
-/// The word by which hosts are sorted by their names.
+/// The value of --sort that sorts by name.
 const BY_NAME: &str = "name";
 
 /// Options of `ls`.
 #[derive(Args, Clone, Debug)]
 pub struct LsOptions {
-    /// Which hosts, as `GET /resource_providers` takes it: those that have a provider that matches.
+    /// Hosts with a provider that matches this query of `GET /resource_providers`.
     ///
-    /// For example `required=CUSTOM_SSD&resources=VCPU:4`, in quotes because of the `&`. Without, all.
+    /// For example `required=CUSTOM_SSD&resources=VCPU:4`, quoted because of the `&`. Default: all.
     #[arg(value_name = "QUERY")]
     pub query: Option<String>,
 
-    /// Classes to show; without, the most frequent ones.
+    /// Classes to show. Default: the most frequent ones.
     #[arg(long, value_name = "CLASS", value_delimiter = ',')]
     pub classes: Vec<String>,
 
-    /// Sort by what is free of this class, most first; or by `name`.
+    /// Sort by the free amount of this class, most first; or by `name`.
     ///
-    /// Without, by the share that is free in the mean of the classes that are shown.
+    /// Default: by the mean free share of the shown classes.
     #[arg(long, value_name = "CLASS")]
     pub sort: Option<String>,
 
-    /// Sort the other way round.
+    /// Reverse the order.
     #[arg(long)]
     pub reverse: bool,
 
@@ -51,15 +51,15 @@ pub struct LsOptions {
     #[arg(long, value_name = "COUNT")]
     pub top: Option<usize>,
 
-    /// Show nothing if this is exceeded: by the hosts to show, after --top.
+    /// Maximum number of hosts to show, after --top; if there are more, none is shown.
     ///
-    /// OpenStack Placement is asked twice for each provider, so with it, all providers count. Berth tells of
-    /// all of them at once.
+    /// OpenStack Placement needs two requests for each provider, so there all providers count. Berth returns all of
+    /// them at once.
     #[arg(long, value_name = "COUNT", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
 
-    /// How the hosts are printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -73,9 +73,9 @@ pub struct LsOptions {
 struct Host {
     name: String,
     uuid: String,
-    /// How many providers its tree has.
+    /// Number of providers of its tree.
     providers: usize,
-    /// What all of them have together.
+    /// Total amounts of its providers.
     classes: BTreeMap<String, Amounts>,
 }
 
@@ -84,14 +84,14 @@ struct Host {
 struct Amounts {
     capacity: i64,
     used: i64,
-    /// What can be allocated. What one provider has too little of, another cannot give.
+    /// The amount that can be allocated. Overuse of one provider does not reduce another's.
     free: i64,
 }
 
-/// Runs `berth ls`, and returns the text that it prints.
+/// Runs `berth ls`, and returns its output.
 ///
 /// # Errors
-/// The service cannot be asked, or refuses the query.
+/// The service does not respond, or refuses the query.
 pub async fn run(options: &LsOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
@@ -117,7 +117,7 @@ pub async fn run(options: &LsOptions) -> Result<String, Failure> {
     })
 }
 
-/// The providers of the trees that a query finds, or all.
+/// Reads the providers of the trees that match a query, or all.
 async fn providers(
     client: &Client,
     version: Microversion,
@@ -171,7 +171,7 @@ fn hosts(providers: &[Provider]) -> Vec<Host> {
     hosts
 }
 
-/// Whether the classes that are named are those of some host.
+/// Checks that each named class occurs on a host.
 fn check_classes(hosts: &[Host], options: &LsOptions) -> Result<(), Failure> {
     let known: BTreeSet<&str> =
         hosts.iter().flat_map(|host| host.classes.keys()).map(String::as_str).collect();
@@ -185,7 +185,6 @@ fn check_classes(hosts: &[Host], options: &LsOptions) -> Result<(), Failure> {
     }
 }
 
-/// The classes that are shown.
 fn classes(hosts: &[Host], chosen: &[String]) -> Vec<String> {
     if !chosen.is_empty() {
         let mut seen = BTreeSet::new();
@@ -200,7 +199,7 @@ fn classes(hosts: &[Host], chosen: &[String]) -> Vec<String> {
     classes.into_iter().take(CLASSES).map(|(class, _)| class.to_owned()).collect()
 }
 
-/// Sorts hosts, which are sorted by name, as the options say.
+/// Sorts hosts, which are in order of name, by the options.
 fn sort(hosts: &mut [Host], classes: &[String], options: &LsOptions) {
     match options.sort.as_deref() {
         Some(BY_NAME) => {}
@@ -219,7 +218,7 @@ fn sort(hosts: &mut [Host], classes: &[String], options: &LsOptions) {
     }
 }
 
-/// The share that is free, in the mean of the classes.
+/// The mean free share of the classes.
 #[expect(clippy::cast_precision_loss, reason = "for a comparison")]
 fn free_share(host: &Host, classes: &[String]) -> f64 {
     let shares = classes

@@ -1,4 +1,4 @@
-//! What shells and `man` read: completions and manual pages, made of the same commands and options.
+//! Generates shell completions and manual pages from the commands and options.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::Cli;
 
-/// A script for a shell that completes commands and options.
+/// Returns a completion script for a shell.
 pub fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "berth", &mut script);
@@ -20,6 +20,6 @@ pub fn completions(shell: Shell) -> String {
 /// # Errors
 /// The directory does not exist, or a file in it cannot be written.
 pub fn man_pages(directory: &Path) -> io::Result<()> {
-    // The page of `help` says what that of each command says.
+    // The page of `help` would repeat those of the commands.
     clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory)
 }

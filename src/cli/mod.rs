@@ -75,7 +75,7 @@ use crate::http::edge::listener::Endpoint;
 use crate::model::Bug;
 use crate::observe::version;
 
-/// A resource placement service: the OpenStack Placement API on PostgreSQL, answered from memory.
+/// A resource placement service: the OpenStack Placement API on PostgreSQL, with reads served from memory.
 ///
 /// Start with `berth serve`: without further options it runs a private PostgreSQL under the data
 /// directory and serves the API on 127.0.0.1:8778.
@@ -131,137 +131,133 @@ pub enum Command {
     /// Reads what servers with --history have recorded in the database: each change with its time,
     /// the request, the user and project, and what was changed.
     History(Box<HistoryQueryOptions>),
-    /// Bring over what OpenStack Placement stores, from its database or over its API.
+    /// Import the contents of OpenStack Placement, from its database or over its API.
     ///
-    /// Reads the database in one consistent snapshot, and writes everything or nothing into a
-    /// database of Berth's that is empty but current (`berth db migrate`). Rows that Berth stores
-    /// differently, or not at all, are reported one by one. If it is interrupted, the same command goes
-    /// on with what was read. With --follow, it then keeps up with the old service until --finish.
+    /// Reads the database in one consistent snapshot, and writes everything or nothing into a Berth database that is
+    /// empty but current (`berth db migrate`). Rows that Berth stores differently, or not at all, are reported one by
+    /// one. After an interruption, the same command continues with the rows read so far. With --follow, it then keeps
+    /// up with the old service until --finish.
     Import(Box<DataImportOptions>),
-    /// Compare two placement services, Berth or OpenStack Placement: whether clients see the same.
+    /// Compare what clients see of two placement services, Berth or OpenStack Placement.
     ///
-    /// Reads both over the API: providers and their trees, inventories, usages, aggregates, traits,
-    /// allocations, consumers, usages of projects, and allocation candidates for a sample of questions
-    /// that are made of the data. Both may be in use: what differs is read once more. Exits with 0 if
-    /// they are the same, with 1 if they differ, with 2 if they could not be compared.
+    /// Reads both over the API: providers and their trees, inventories, usages, aggregates, traits, allocations,
+    /// consumers, usages of projects, and allocation candidates for a sample of requests that are made from the data.
+    /// Both may be in use: differing responses are requested again. Exits with 0 if they are the same, with 1 if they
+    /// differ, with 2 if they could not be compared.
     Compare(Box<CompareOptions>),
-    /// Write what is stored into an empty database of OpenStack Placement.
+    /// Write Berth's contents into an empty database of OpenStack Placement.
     ///
     /// The way back from `berth import`, and the way out: everything or nothing is written. Servers
     /// may run meanwhile; what they change after the start is not exported.
     Export(Box<ExportOptions>),
     /// Run a proxy in front of a placement service, and compare Berth with it.
     ///
-    /// Clients get the service's answers, unchanged. Reads are sent to Berth as well, and with
-    /// --mirror-writes also the writes that the service accepted. Differences and the times of both
-    /// are counted. Berth cannot slow down or fail what clients ask: what the mirror has no room for
-    /// is not mirrored. SIGUSR1 prints a summary, as the end does; SIGUSR2 turns the mirror off, or on
-    /// again.
+    /// Clients get the service's responses, unchanged. Reads are sent to Berth as well, and with --mirror-writes also
+    /// the writes that the service accepted. Differences and both latencies are counted. Berth cannot slow down or
+    /// fail clients' requests: when the mirror's queue is full, requests are not mirrored. SIGUSR1 prints a summary,
+    /// as does the end; SIGUSR2 switches the mirror off or on.
     Shadow(Box<ShadowOptions>),
-    /// Compare what a placement service holds with nova's servers.
+    /// Compare the contents of a placement service with nova's servers.
     ///
-    /// Finds allocations of servers that are gone, leftovers of evacuations, resizes and migrations,
-    /// servers without allocations or with other ones than they should have, and providers that nova
-    /// has no host for; says what to do about each, and writes a plan for `berth heal`. Talks to any
-    /// placement service over its API, Berth or OpenStack Placement, and changes nothing.
+    /// Finds allocations of servers that are gone, leftovers of evacuations, resizes and migrations, servers without
+    /// allocations or with wrong ones, and providers without a host in nova; recommends an action for each, and
+    /// writes a plan for `berth heal`. Talks to any placement service over its API, Berth or OpenStack Placement, and
+    /// changes nothing.
     ///
-    /// `berth db audit` is another thing: it checks that the rows in Berth's database fit together.
-    /// The audit log (--audit-log of `berth serve`) is a third: it records who has changed what.
+    /// It differs from `berth db audit`, which checks the consistency of Berth's database, and from the audit log
+    /// (--audit-log of `berth serve`), which records changes with their authors.
     ///
-    /// Exits with 0 if nothing was found, with 3 if something was, with 127 if the servers that were
-    /// given cannot be used or cannot be the right ones, with 1 if the service or a database fails:
-    /// as `nova-manage placement audit`.
+    /// Exits with 0 if nothing was found, with 3 if something was, with 127 if the given servers are unusable or
+    /// cannot be the right ones, with 1 if the service or a database fails: as `nova-manage placement audit`.
     Audit(Box<ServerAuditOptions>),
     /// Carry out a plan of `berth audit`.
     ///
-    /// Each action is done if its consumers are exactly as the audit saw them, with their
-    /// generations, and left out otherwise; nothing is retried. A plan can be carried out again:
-    /// actions that are done are recognised.
+    /// Each action is done if its consumers are exactly as the audit found them, with their generations, and skipped
+    /// otherwise; nothing is retried. A plan can be carried out again: completed actions are recognised.
     ///
-    /// Exits with 0 if all is done, with 4 if there was nothing to do (as after --dry-run), with 3 if
-    /// something has changed since the audit or is refused by the service, with 1 if the service
-    /// fails, with 127 if the plan cannot be used: as `nova-manage placement heal_allocations`.
+    /// Exits with 0 if all is done, with 4 if there was nothing to do (as after --dry-run), with 3 if something has
+    /// changed since the audit or is refused by the service, with 1 if the service fails, with 127 if the plan is
+    /// unusable: as `nova-manage placement heal_allocations`.
     Heal(Box<HealOptions>),
-    /// Look for what is wrong, and say what to do about it.
+    /// Find problems, and recommend what to do about them.
     ///
-    /// Looks at the configuration, the database (version, role, privileges, primary, schema,
-    /// standbys, long transactions, size of the change log), Keystone, the ends of certificates, file
-    /// descriptors and the clock. Takes the options of `serve`, only reads, and may run beside
-    /// servers. Exits with 0 if nothing has failed, with 2 if something has; warnings do not count.
+    /// Checks the configuration, the database (version, role, privileges, primary, schema, standbys, long
+    /// transactions, size of the change log), Keystone, the expiry of certificates, file descriptors and the clock.
+    /// Takes the options of `serve`, only reads, and may run beside servers. Exits with 0 if no check has failed,
+    /// with 2 if one has; warnings do not count.
     Doctor(Box<DoctorOptions>),
-    /// List hosts, with what is free on each.
+    /// List hosts with their free capacity.
     ///
     /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
     Ls(Box<LsOptions>),
-    /// Show a resource provider with its consumers, or a consumer with what it holds.
+    /// Show a resource provider with its consumers, or a consumer with its allocations.
     ///
     /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
     Show(Box<ShowOptions>),
-    /// Show what a server does at present: requests, latencies, batches, searches, plans.
+    /// Show the current activity of a server: requests, latencies, batches, searches, plans.
     ///
-    /// Reads the metrics of one replica (--admin-listen) again and again; and over its API, also that
-    /// of OpenStack Placement, what of each resource class is used, and which providers are written
-    /// to most. Changes nothing.
+    /// Reads the metrics of one replica (--admin-listen) repeatedly; and over its API, also that of OpenStack
+    /// Placement, the usage of each resource class, and the providers with most writes. Changes nothing.
     Top(Box<TopOptions>),
-    /// Show resource providers as trees, with what they have and what of it is used.
+    /// Show resource providers as trees, with their inventories and usage.
     ///
     /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
     Tree(Box<TreeOptions>),
-    /// Say why a query for allocation candidates finds what it finds, or whether a claim would be allowed.
+    /// Explain the result of a query for allocation candidates, or whether a claim would be allowed.
     ///
-    /// Asks a running Berth: how many providers and hosts each condition of the query leaves, which
-    /// conditions contradict each other, which hosts lack one thing only, and what would fit without
-    /// one of the conditions. With --claim: all that is wrong with a claim, by how much, and who holds
-    /// what there. Changes nothing.
+    /// Asks a running Berth: the number of providers and hosts that each condition of the query leaves, conditions
+    /// that contradict each other, hosts that fail a single condition, and what would fit without one of the
+    /// conditions. With --claim: all faults of a claim, the missing amounts, and the consumers that hold the
+    /// inventories. Changes nothing.
     Explain(Box<ExplainOptions>),
     /// Show changes of providers, consumers, traits and resource classes as they are committed.
     ///
-    /// Asks a running Berth with --events, and goes on until it is stopped. A connection that breaks is made
-    /// anew, from the last event.
+    /// Asks a running Berth with --events, until it is stopped. After a broken connection, it continues from the last
+    /// event.
     Watch(Box<WatchOptions>),
-    /// Say why a request was refused or found nothing, by its id in the log of nova or of Berth.
+    /// Explain why a request was refused or found nothing, by its ID in the log of nova or of Berth.
     ///
-    /// Asks a running Berth, which keeps such requests for an hour: what each condition of a query
-    /// left then, and what it leaves now; what was wrong with a claim, with the numbers of then. Without
-    /// an id, lists the last ones.
+    /// Asks a running Berth, which keeps such requests for an hour: the number of hosts that each condition of a
+    /// query left then and leaves now, or the faults of a claim with the numbers at that time. Without an ID, lists
+    /// the latest requests.
     Why(Box<WhyOptions>),
-    /// Show where a request fits: its allocation candidates, with what is free of their providers.
+    /// Show the allocation candidates of a request, with the free capacity of their providers.
     ///
     /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
     Candidates(Box<CandidatesOptions>),
-    /// Set what a consumer holds, after showing what will change.
+    /// Set the allocations of a consumer, after showing the change.
     ///
-    /// The consumer then holds what is named, and nothing else: amounts on providers (--on, --resources), or
-    /// a candidate of a query. It is written with the generation of the consumer that was shown, and so fails
-    /// if somebody else has changed the consumer meanwhile. Asks first; without a terminal, --yes is needed.
-    /// Talks to a running service, Berth or OpenStack Placement.
+    /// Replaces all allocations of the consumer: by amounts on providers (--on, --resources), or by a candidate of a
+    /// query. The write carries the consumer's generation that was shown, so it fails if the consumer has changed in
+    /// the meantime. Asks for confirmation; without a terminal, --yes is required. Talks to a running service, Berth
+    /// or OpenStack Placement.
     Claim(Box<ClaimOptions>),
-    /// Release all that a consumer holds, after showing what that is.
+    /// Release all allocations of a consumer, after showing them.
     ///
-    /// Fails if somebody else has changed the consumer meanwhile. Asks first; without a terminal, --yes is
-    /// needed. Talks to a running service, Berth or OpenStack Placement.
+    /// Fails if the consumer has changed in the meantime. Asks for confirmation; without a terminal, --yes is
+    /// required. Talks to a running service, Berth or OpenStack Placement.
     Release(Box<ReleaseOptions>),
-    /// Count how many more of a request fit: in total, by host, by rack or aggregate.
+    /// Count how many more instances of a request fit: in total, by host, by rack or aggregate.
     ///
     /// Asks a running Berth. The numbers are exact where one provider serves a host and nothing is
     /// shared, and have a lower and an upper bound elsewhere. Changes nothing.
     Fit(Box<FitOptions>),
-    /// Say what is free, but of no use for some requests: the rest that stays on hosts.
+    /// Show free capacity that some requests cannot use, because too little is left on each host.
     ///
-    /// Asks a running Berth: by class and by host, and how many would fit if all that is free were in
-    /// one piece. Changes nothing.
+    /// Asks a running Berth: by class and by host, and how many instances would fit if all free capacity were in one
+    /// piece. Changes nothing.
     Fragmentation(Box<FragmentationOptions>),
-    /// Propose how to make room for a request: the fewest moves, or who would have to give way.
+    /// Propose how to make room for a request: the fewest moves, or consumers to remove.
     ///
     /// Asks a running Berth, which proposes requests to send and sends none of them. Changes nothing.
     Moves(Box<MovesOptions>),
-    /// Check whether this version can take over from the one that runs.
+    /// Check whether this version can replace the running one.
     ///
-    /// Looks at the configuration, the version of PostgreSQL, the schema, oversubscribed inventories
-    /// and the consistency of what is stored. Takes the options of `serve`, and only reads. Exits
-    /// with 0 if nothing has failed, with 2 if something has; warnings do not count.
+    /// Checks the configuration, the version of PostgreSQL, the schema, oversubscribed inventories and the
+    /// consistency of the stored data. Takes the options of `serve`, and only reads. Exits with 0 if no check has
+    /// failed, with 2 if one has; warnings do not count.
     UpgradeCheck(Box<DoctorOptions>),
-    /// Ask a running server whether it answers, or is ready, for the health checks of containers.
+    /// Ask a running server whether it responds, or is ready, for the health checks of containers.
     ///
     /// Exits with 0 if it does on all its addresses, with 1 if not.
     Health(HealthOptions),
@@ -287,17 +283,17 @@ pub enum DbCommand {
     ///
     /// Running servers may continue to serve; docs/operating/upgrade.md names the exceptions.
     Migrate(DbOptions),
-    /// Report whether the schema is what this program needs.
+    /// Report whether the schema is the one that this program needs.
     ///
     /// Exits with 0 if it is, with 2 if not.
     Status(DbOptions),
     /// Check that the stored data is consistent.
     ///
     /// Compares recorded usage with the sum of allocations, and looks for broken consumers and
-    /// provider trees. Only reads, and may run under any load. Exits with 0 if all is well, with 2
-    /// if not.
+    /// Compares recorded usage with the sum of allocations, and looks for broken consumers and provider trees. Only
+    /// reads, and may run under any load. Exits with 0 if the data is consistent, with 2 if not.
     Audit(DbOptions),
-    /// Print the SQL script that grants a role what servers need.
+    /// Print the SQL script that grants a role the privileges that servers need.
     ///
     /// Run the script as the owner of Berth's tables, again after each `db migrate`:
     /// `berth db grants --role NAME | psql URL`
@@ -306,7 +302,7 @@ pub enum DbCommand {
     ///
     /// A private PostgreSQL is started for as long as psql runs.
     Shell(ShellOptions),
-    /// Write all that is stored into a file, for `db restore`.
+    /// Write all stored data to a file, for `db restore`.
     ///
     /// Servers may run meanwhile. A private PostgreSQL is started for as long as it takes.
     Dump(DumpOptions),
@@ -318,7 +314,7 @@ pub enum DbCommand {
 }
 
 impl DbCommand {
-    /// The options, whichever the command is.
+    /// The options of the command.
     pub fn options(&self) -> &DbOptions {
         match self {
             Self::Migrate(options) | Self::Status(options) | Self::Audit(options) => options,
@@ -335,7 +331,7 @@ impl DbCommand {
 pub struct DbOptions {
     /// Read the database and the logging options of `berth serve` from this TOML file.
     ///
-    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
+    /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -392,27 +388,27 @@ pub struct ImportOptions {
     #[arg(long, requires = "output")]
     pub force: bool,
 
-    /// Print only a Markdown table of what becomes of each option.
+    /// Print only a Markdown table of the conversion of each option.
     #[arg(long, hide = true, exclusive = true)]
     pub table: bool,
 }
 
-/// Options of `health`: those of `serve` that say how the server is reached.
+/// Options of `health`: those of `serve` for reaching the server.
 #[derive(Args, Clone, Debug)]
 pub struct HealthOptions {
     /// Read the server's options from this TOML file.
     ///
-    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
+    /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Ask whether the server is ready: its database answers, and it has not been told to stop.
+    /// Ask whether the server is ready: its database responds, and it is not shutting down.
     ///
     /// Asks `/readyz` of both APIs, instead of `/` of the Placement API.
     #[arg(long)]
     pub ready: bool,
 
-    /// Addresses of the server. Berth asks each of them.
+    /// Addresses of the server. All of them are probed.
     #[arg(
         long,
         env = "BERTH_LISTEN",
@@ -422,7 +418,7 @@ pub struct HealthOptions {
     )]
     pub listen: Vec<Endpoint>,
 
-    /// Addresses of the planner, which --ready asks, too; `none`: it is not served.
+    /// Addresses of the planner, which --ready asks too; `none`: it is not served.
     #[arg(
         long,
         env = "BERTH_PLANNER_LISTEN",
@@ -434,19 +430,19 @@ pub struct HealthOptions {
 
     /// Addresses of the server for health checks and metrics, which have no TLS.
     ///
-    /// An address of --listen that is among them is asked without TLS.
+    /// An address of --listen that is among them is probed without TLS.
     #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<Endpoint>,
 
     /// Certificate of the server, if it has one.
     ///
-    /// The server is then asked over TLS, except on a Unix socket. The certificate is not verified.
+    /// The server is then probed over TLS, except on a Unix socket. The certificate is not verified.
     #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
-    /// Authorities of the clients' certificates, if the server demands them.
+    /// Authorities of the clients' certificates, if the server requires them.
     ///
-    /// Whether it is ready is then asked at --admin-listen, if it has such an address.
+    /// Readiness is then checked at --admin-listen, if set.
     #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `berth moves`: how to make room for a request.
+//! `berth moves`: proposes how to make room for a request.
 
 use clap::Args;
 use url::form_urlencoded::Serializer;
@@ -12,16 +12,16 @@ use crate::http::operator::views::moves::{Host, Moves, Step};
 use crate::moving::placement_client::Microversion;
 use crate::server::serve::Failure;
 
-/// The path of the answer.
+/// Path of the resource.
 const PATH: &str = "/-/v1/moves";
 
 /// Options of `moves`.
 #[derive(Args, Clone, Debug)]
 pub struct MovesOptions {
-    /// The query to make room for, as `GET /allocation_candidates` takes it.
+    /// The query to make room for, in the form of `GET /allocation_candidates`.
     ///
-    /// A line of a log with a path and `?` in front of the query is understood as well. Put it into
-    /// quotes: it has `&` in it.
+    /// A line of a log with a path and `?` in front of the query is accepted as well. Quote it, because it contains
+    /// `&`.
     #[arg(value_name = "QUERY", required_unless_present = "flavor", conflicts_with = "flavor")]
     pub query: Option<String>,
 
@@ -29,23 +29,22 @@ pub struct MovesOptions {
     #[arg(long, value_name = "NAME")]
     pub flavor: Option<String>,
 
-    /// Name consumers that give up what they hold, instead of moves: those of a project
-    /// (`project:ID`) or type (`type:NAME`).
+    /// Propose to remove consumers instead of moving them: those of a project (`project:ID`) or type (`type:NAME`).
     ///
-    /// Can be repeated: those that are named first go first.
+    /// May be repeated: consumers of the first ones are removed first.
     #[arg(long, value_name = "WHO")]
     pub victim: Vec<String>,
 
-    /// What the host to which a consumer moves has to have in common with the one that it leaves:
-    /// `traits`, `aggregates`, `traits,aggregates` or `nothing`. Without: `traits`.
+    /// Properties that a consumer's new host must share with the one it leaves: `traits`, `aggregates`,
+    /// `traits,aggregates` or `nothing`. Default: `traits`.
     #[arg(long, value_name = "WHAT", conflicts_with = "victim")]
     pub keep: Option<String>,
 
-    /// Microversion at which the query is understood.
+    /// Microversion of the query.
     #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
     pub microversion: Microversion,
 
-    /// How the steps are printed. Only JSON has the bodies of the requests that do them.
+    /// Output format. Only JSON has the bodies of the requests that carry out the steps.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -54,10 +53,10 @@ pub struct MovesOptions {
     pub service: ServiceOptions,
 }
 
-/// Runs `berth moves`, and returns the text that it prints.
+/// Runs `berth moves`, and returns its output.
 ///
 /// # Errors
-/// The server cannot be asked, or the query is wrong.
+/// The server does not respond, or the query is invalid.
 pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let mut query = Serializer::new(String::new());
@@ -84,7 +83,6 @@ pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
     }
 }
 
-/// The steps for people.
 fn text(it: &Moves, colours: Colours) -> String {
     let mut page = Page::new(colours);
     add(&mut page, it);
@@ -111,7 +109,7 @@ fn add(page: &mut Page, it: &Moves) {
     let proof = if it.proven {
         "No fewer consumers of one host suffice."
     } else {
-        "Fewer might do; that was not proven."
+        "Fewer might suffice; this is not proven."
     };
     page.toned(
         Tone::Good,
@@ -175,7 +173,7 @@ mod tests {
             examined: Examined { hosts: 64, of_hosts: 70, consumers: 900 },
         };
         insta::assert_snapshot!(text(&moves, Colours::None), @r"
-        m1.large fits on cn1 after 2 steps. Fewer might do; that was not proven.
+        m1.large fits on cn1 after 2 steps. Fewer might suffice; this is not proven.
         900 consumers of 64 hosts were examined; on 70 hosts it would fit if they were empty.
 
         CONSUMER  PROJECT  HOLDS                 MOVES TO

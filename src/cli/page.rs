@@ -1,5 +1,4 @@
-//! What commands print for people: lines and tables in which nothing that a service tells does anything to a terminal,
-//! with colours where they say something.
+//! Text output of commands: lines and tables with optional colours. Control characters from services are escaped.
 
 use std::fmt;
 
@@ -9,16 +8,16 @@ use super::bars::Colours;
 use super::columns::padded;
 use crate::observe::printable::escaped;
 
-/// What a colour says.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// Nothing.
+    /// No meaning.
     Plain,
-    /// Here something begins.
+    /// A heading.
     Heading,
-    /// It fits.
+    /// Something fits or succeeds.
     Good,
-    /// It is short, refused or gone.
+    /// Something is short, refused or gone.
     Bad,
 }
 
@@ -57,7 +56,7 @@ impl From<String> for Cell {
     }
 }
 
-/// What a command prints.
+/// The output of a command.
 #[derive(Debug)]
 pub(super) struct Page {
     text: String,
@@ -82,7 +81,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Adds a line. What the words have of characters that end a line or do something to a terminal is escaped.
+    /// Adds a line. Control characters and line breaks are escaped.
     pub(super) fn line(&mut self, words: fmt::Arguments<'_>) {
         self.toned(Tone::Plain, words);
     }
@@ -94,7 +93,6 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// Adds a table.
     pub(super) fn table<const N: usize>(
         &mut self,
         heads: [&str; N],
@@ -104,7 +102,7 @@ impl Page {
         self.rows(std::iter::once(heads).chain(rows));
     }
 
-    /// Adds rows in columns, without heads.
+    /// Adds rows in columns, without headings.
     pub(super) fn rows<const N: usize>(&mut self, rows: impl Iterator<Item = [Cell; N]>) {
         let colours = self.colours;
         let row = |row: [Cell; N]| {
@@ -114,7 +112,7 @@ impl Page {
     }
 }
 
-/// Words of one line in a colour, without anything else that does something to a terminal.
+/// A single line in a colour, with control characters escaped.
 pub(super) fn painted(tone: Tone, words: &str, colours: Colours) -> String {
     let words = escaped(words);
     if colours == Colours::None || tone == Tone::Plain || words.is_empty() {

@@ -29,11 +29,11 @@ pub enum PolicyCommand {
 pub struct PolicyListOptions {
     /// Read the options of `berth serve` from this TOML file.
     ///
-    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
+    /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Where the rules are from.
+    /// The policy files.
     #[command(flatten)]
     pub policy: PolicyOptions,
 }
@@ -43,7 +43,7 @@ pub struct PolicyListOptions {
 pub struct PolicyCheckOptions {
     /// Read the options of `berth serve` from this TOML file.
     ///
-    /// Default: /etc/berth/berth.toml if it is there; /dev/null stands for no file.
+    /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -72,11 +72,11 @@ pub struct PolicyCheckOptions {
     #[arg(long, value_name = "all")]
     pub system_scope: Option<String>,
 
-    /// JSON file with the caller's attributes, by the names that policies use.
+    /// JSON file with the caller's attributes, by their names in policies.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["roles", "token"])]
     pub credentials: Option<PathBuf>,
 
-    /// Token of the caller, which Keystone is asked to validate.
+    /// Token of the caller, to be validated by Keystone.
     ///
     /// Other processes on the machine can see flags: prefer the environment.
     #[arg(
@@ -93,7 +93,7 @@ pub struct PolicyCheckOptions {
     #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
     pub target: Vec<(String, String)>,
 
-    /// Where the rules are from.
+    /// The policy files.
     #[command(flatten)]
     pub policy: PolicyOptions,
 
@@ -102,19 +102,19 @@ pub struct PolicyCheckOptions {
     pub keystone: KeystoneOptions,
 }
 
-/// The text of `policy list`.
+/// The output of `policy list`.
 ///
 /// # Errors
-/// A file cannot be read, or what is in it.
+/// A file is unreadable or invalid.
 pub fn list(options: &PolicyListOptions) -> Result<String, String> {
     let (policy, _) = Policy::load(options.policy.source())?;
     Ok(policy::list(&policy.rules()))
 }
 
-/// Whether the caller passes, and the text of `policy check`.
+/// Returns whether the caller passes, and the output of `policy check`.
 ///
 /// # Errors
-/// A file cannot be read, or Keystone does not say whose the token is.
+/// A file is unreadable or invalid, or Keystone does not validate the token.
 pub async fn check(options: &PolicyCheckOptions) -> Result<(bool, String), String> {
     let (policy, warnings) = Policy::load(options.policy.source())?;
     let caller = caller(options).await?;
@@ -172,9 +172,9 @@ async fn caller(options: &PolicyCheckOptions) -> Result<Caller, String> {
         return Ok(Caller::clone(&answer.caller));
     }
     if let Some(path) = &options.credentials {
-        let told = |why: &str| format!("{}: {why}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| told(&error.to_string()))?;
-        return credentials(&text).map_err(|why| told(&why));
+        let failed = |why: &str| format!("{}: {why}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
+        return credentials(&text).map_err(|why| failed(&why));
     }
     Ok(Caller {
         user: options.user_id.clone(),
@@ -186,7 +186,7 @@ async fn caller(options: &PolicyCheckOptions) -> Result<Caller, String> {
     })
 }
 
-/// A caller by the names that policies use.
+/// Parses a caller's attributes, by their names in policies.
 fn credentials(text: &str) -> Result<Caller, String> {
     let values: serde_json::Map<String, Value> =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
@@ -208,7 +208,7 @@ fn credentials(text: &str) -> Result<Caller, String> {
             "service_user_id" => caller.service_user = one(),
             "service_project_id" => caller.service_project = one(),
             "service_roles" => caller.service_roles = several(),
-            // Known otherwise, or the same for everybody.
+            // Redundant, or the same for all callers.
             "is_admin_project"
             | "system"
             | "service_user_domain_id"

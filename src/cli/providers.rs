@@ -1,4 +1,4 @@
-//! Reads providers from a placement service, with what each has.
+//! Reads providers and their parts from a placement service.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,16 +14,16 @@ use crate::model;
 use crate::moving::placement_client::{Client, Error, ListedProvider, Microversion};
 use crate::server::serve::Failure;
 
-/// The first microversion that shows parents.
+/// First microversion that shows parents.
 const PARENTS: Microversion = Microversion(14);
 
-/// Where Berth tells of all providers at once.
+/// Path of Berth's bulk read of providers.
 const BULK: &str = "/-/v1/providers";
 
-/// How the progress of reading is shown.
+/// Template of the progress bar.
 const PROGRESS: &str = "{bar:40} {pos} of {len} requests, {eta} left";
 
-/// What each provider has, by the last segment of its path.
+/// Parts of a provider, by the last segment of their paths.
 pub(super) const PARTS: [&str; 4] = ["inventories", "usages", "traits", "aggregates"];
 
 /// A provider.
@@ -44,13 +44,13 @@ pub(super) struct Provider {
     pub(super) aggregates: Vec<String>,
 }
 
-/// Many providers, as Berth tells of them at once.
+/// Providers in a bulk response.
 #[derive(Deserialize)]
-struct Bulk {
+struct BulkResponse {
     providers: Vec<Provider>,
 }
 
-/// An inventory, as far as the use of it is concerned.
+/// The part of an inventory that concerns its usage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Inventory {
     pub(super) total: i32,
@@ -58,40 +58,42 @@ pub(super) struct Inventory {
     pub(super) allocation_ratio: f64,
 }
 
-/// What a part of a provider is answered with. Each answer has one of these.
+/// A response about a part of a provider: each has one of these.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Parts {
+struct PartResponse {
     inventories: BTreeMap<String, Inventory>,
     usages: BTreeMap<String, i64>,
     traits: Vec<String>,
     aggregates: Vec<String>,
 }
 
-/// Whether it is shown how far reading is.
+/// Whether progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     Shown,
     Hidden,
 }
 
-/// The microversion to ask a service at.
+/// The microversion for requests to a service.
 ///
 /// # Errors
-/// The service cannot be asked, or does not show trees.
+/// The service does not respond, or does not show trees.
 pub(super) async fn version(client: &Client) -> Result<Microversion, Failure> {
     let highest = client.highest_microversion().await.map_err(|error| failure(&error))?;
     let version = highest.min(Microversion::MAX);
     if version < PARENTS {
-        return Err(Failure(format!("the service knows no trees: its API ends at {version}")));
+        return Err(Failure(format!(
+            "the service does not support trees: its API ends at {version}"
+        )));
     }
     Ok(version)
 }
 
-/// The providers that match a query of `GET /resource_providers`, with `?` in front; all if it is empty.
+/// The providers that match a query of `GET /resource_providers`, starting with `?`; all if it is empty.
 ///
 /// # Errors
-/// The service cannot be asked, or refuses the query.
+/// The service does not respond, or refuses the query.
 pub(super) async fn list(
     client: &Client,
     version: Microversion,
@@ -100,11 +102,11 @@ pub(super) async fn list(
     client.providers(query, version).await.map_err(|error| failure(&error))
 }
 
-/// All providers with these parts, or those of one tree, in one request. `None` if the service is not Berth, or does
-/// not let the caller do this: its published API may. Parents stand before their children.
+/// All providers with these parts, or those of one tree, in one request. `None` if the service is not Berth, or
+/// refuses this to the caller while allowing the published API. Parents come before their children.
 ///
 /// # Errors
-/// The service cannot be asked.
+/// The service does not respond.
 pub(super) async fn bulk(
     client: &Client,
     version: Microversion,
@@ -118,7 +120,7 @@ pub(super) async fn bulk(
         return Ok(None);
     }
     let answer = answer.expect(StatusCode::OK).map_err(|error| failure(&error))?;
-    let Bulk { mut providers } = answer.json_as().map_err(|error| failure(&error))?;
+    let BulkResponse { mut providers } = answer.json_as().map_err(|error| failure(&error))?;
     for provider in &mut providers {
         provider.traits.sort_unstable();
         provider.aggregates.sort_unstable();
@@ -126,11 +128,11 @@ pub(super) async fn bulk(
     Ok(Some(in_order(providers)))
 }
 
-/// Reads these parts of providers, with several requests for each provider. Providers that are deleted
-/// meanwhile are left out. Parents stand before their children.
+/// Reads these parts of providers, with several requests for each provider. Providers that are deleted in the
+/// meantime are left out. Parents come before their children.
 ///
 /// # Errors
-/// The service cannot be asked, or there are more than `limit`.
+/// The service does not respond, or there are more than `limit`.
 pub(super) async fn read(
     client: &Client,
     version: Microversion,
@@ -152,18 +154,18 @@ pub(super) async fn read(
         })
         .collect();
     let progress = match progress {
-        // It is hidden if standard error is no terminal.
+        // Hidden if standard error is not a terminal.
         Progress::Shown => ProgressBar::new(questions.len() as u64),
         Progress::Hidden => ProgressBar::hidden(),
     };
     if let Ok(style) = ProgressStyle::with_template(PROGRESS) {
         progress.set_style(style);
     }
-    let asked = questions.into_iter().map(|(nth, path)| async move {
+    let requests = questions.into_iter().map(|(nth, path)| async move {
         let found = client.find(&path, version).await?;
         Ok::<_, Error>((nth, path, found))
     });
-    let mut answers = stream::iter(asked).buffer_unordered(client.concurrency());
+    let mut answers = stream::iter(requests).buffer_unordered(client.concurrency());
     let mut gone: HashSet<String> = HashSet::new();
     while let Some(answer) = answers.next().await {
         let (nth, path, found) = answer.map_err(|error| failure(&error))?;
@@ -183,7 +185,7 @@ pub(super) async fn read(
 /// The UUID of a provider by its UUID or name; `None` if there is no such provider.
 ///
 /// # Errors
-/// The service cannot be asked.
+/// The service does not respond.
 pub(super) async fn find(
     client: &Client,
     version: Microversion,
@@ -200,7 +202,7 @@ pub(super) async fn find(
     Ok(found.into_iter().next().map(|it| it.uuid))
 }
 
-/// More providers are to be shown than the limit allows.
+/// The error for more providers than the limit allows.
 pub(super) fn too_many(count: usize) -> Failure {
     Failure(format!("there are {count} providers: name one of them, or raise --limit"))
 }
@@ -236,9 +238,10 @@ impl Provider {
         self.root_provider_uuid.as_ref().map_or(&self.uuid, |root| root)
     }
 
-    /// Adds what an answer about one of its parts says.
+    /// Adds the response about a part.
     fn add(&mut self, body: Value) -> Result<(), serde_json::Error> {
-        let Parts { inventories, usages, traits, aggregates } = serde_json::from_value(body)?;
+        let PartResponse { inventories, usages, traits, aggregates } =
+            serde_json::from_value(body)?;
         self.inventories.extend(inventories);
         self.usages.extend(usages);
         self.traits.extend(traits);
@@ -249,12 +252,12 @@ impl Provider {
     }
 }
 
-/// Parents before children, and by name among those of one parent.
+/// Sorts parents before children, and siblings by name.
 fn in_order(providers: Vec<Provider>) -> Vec<Provider> {
     let known: HashSet<String> = providers.iter().map(|it| it.uuid.clone()).collect();
     let mut children: HashMap<Option<String>, Vec<Provider>> = HashMap::new();
     for provider in providers {
-        // The parent may have been deleted meanwhile.
+        // The parent may have been deleted in the meantime.
         let parent = provider.parent_provider_uuid.clone().filter(|it| known.contains(it));
         children.entry(parent).or_default().push(provider);
     }

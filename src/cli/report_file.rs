@@ -1,4 +1,4 @@
-//! The file of a report. One that is there stays as it is until there is a new one.
+//! The file of a report. An existing file is kept until the new report is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 
 use crate::server::serve::Failure;
 
-/// A file that is to get a report.
+/// A file to which a report will be written.
 #[derive(Debug)]
 pub(super) struct ReportFile {
-    /// Where the report is to be.
+    /// The report's path.
     path: PathBuf,
-    /// Where it is written first; none if the path is a pipe or a device.
+    /// The temporary file; `None` if the path is a pipe or a device.
     draft: Option<PathBuf>,
     file: File,
 }
 
 impl ReportFile {
-    /// Opens it.
+    /// Opens the file.
     ///
     /// # Errors
     /// It cannot be written.
@@ -26,7 +26,7 @@ impl ReportFile {
     }
 
     fn try_open(path: &Path) -> io::Result<Self> {
-        // Through links, so that the file is replaced and not the link.
+        // Links are resolved, so that the file is replaced and not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_special = fs::metadata(&path).is_ok_and(|it| !it.is_file());
         if is_special {
@@ -40,10 +40,10 @@ impl ReportFile {
         Ok(Self { path, draft: Some(draft), file })
     }
 
-    /// Writes the report, and puts it in the place of the one before.
+    /// Writes the report, and replaces the previous file.
     ///
     /// # Errors
-    /// It cannot be written. The one before is still there then.
+    /// It cannot be written. The previous file is kept.
     pub(super) fn write(mut self, text: &str) -> Result<(), Failure> {
         self.try_write(text).map_err(|error| failed(&self.path, &error))
     }

@@ -17,18 +17,18 @@ const LOCAL: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 8778);
 /// Maximum wait for a connection to this machine.
 const LOCAL_CONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// Which placement service, and as whom.
+/// Options for a placement service and its credentials.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The placement service")]
 pub struct ServiceOptions {
     /// URL of the placement service, instead of the one in Keystone's catalog.
     ///
-    /// If neither this nor --os-cloud nor the environment (`OS_*`) says anything, commands that only read
-    /// ask `http://127.0.0.1:8778`.
+    /// By default, if neither --os-cloud nor the environment (`OS_*`) is set, commands that only read use
+    /// `http://127.0.0.1:8778`.
     ///
-    /// Without --token, the token is Keystone's if --os-cloud or the environment (`OS_AUTH_URL`,
-    /// `OS_USERNAME`, `OS_PASSWORD`, `OS_PROJECT_NAME` and so on, as for `openstack`) say how to get
-    /// one; else `admin`, which a service without authentication (noauth2) takes for the administrator.
+    /// Without --token, the token is Keystone's if --os-cloud or the environment (`OS_AUTH_URL`, `OS_USERNAME`,
+    /// `OS_PASSWORD`, `OS_PROJECT_NAME` and so on, as for `openstack`) has credentials; else `admin`, which a service
+    /// without authentication (noauth2) accepts for the administrator.
     #[arg(long, env = "BERTH_PLACEMENT_URL", value_name = "URL")]
     pub url: Option<String>,
 
@@ -37,7 +37,7 @@ pub struct ServiceOptions {
     pub caller: CallerOptions,
 }
 
-/// The credentials with which a command asks a placement service, and the limits of its requests.
+/// The credentials for a placement service, and the limits of requests to it.
 #[derive(Args, Clone, Debug)]
 pub struct CallerOptions {
     /// Token for the service at --url.
@@ -54,32 +54,32 @@ pub struct CallerOptions {
     #[arg(long, env = "OS_CLOUD", value_name = "NAME")]
     pub os_cloud: Option<String>,
 
-    /// What bounds the work.
+    /// Limits of the requests.
     #[command(flatten)]
     pub limits: LimitOptions,
 }
 
-/// What bounds the work of a client.
+/// Limits of a client.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LimitOptions {
-    /// Requests that a service has to answer at once.
+    /// Maximum number of concurrent requests to a service.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value = "8", value_name = "COUNT",
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
 
-    /// Seconds to wait for an answer.
+    /// Timeout for a response, in seconds.
     #[arg(long, env = "BERTH_ANSWER_TIMEOUT", default_value = "60", value_name = "SECONDS",
           value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub answer_timeout: u16,
 
-    /// Size of an answer at the most, in MiB.
+    /// Maximum size of a response, in MiB.
     #[arg(long, env = "BERTH_ANSWER_MAX_MIB", default_value = "256", value_name = "MIB",
           value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub answer_max_mib: u16,
 }
 
 impl LimitOptions {
-    /// What they mean.
+    /// The limits in the client's form.
     pub fn limits(&self) -> Limits {
         Limits {
             concurrency: self.concurrency.into(),
@@ -89,12 +89,12 @@ impl LimitOptions {
     }
 }
 
-/// The service of a command whose options and environment name none.
+/// The default service of a command.
 #[derive(Clone, Copy, Debug)]
 enum Unnamed {
-    /// There is none: a command that writes must not choose where.
+    /// None: a command that writes needs an explicit service.
     Refused,
-    /// The one at this address, if something answers there and nothing at all is set.
+    /// The one at this address, if it responds and nothing is set.
     At(SocketAddr),
 }
 
@@ -108,7 +108,7 @@ impl Unnamed {
                 let connected = TcpStream::connect_timeout(&address, LOCAL_CONNECT_MAX);
                 connected.map(|_| format!("http://{address}")).map_err(|_| {
                     format!(
-                        "nothing answers at {address}, where Berth listens by default: {UNKNOWN}"
+                        "nothing responds at {address}, where Berth listens by default: {UNKNOWN}"
                     )
                 })
             }
@@ -118,7 +118,7 @@ impl Unnamed {
 }
 
 impl CallerOptions {
-    /// A client of the service at this URL, or of the one that the cloud or the environment names.
+    /// A client of the service at this URL, or of the one in the cloud or the environment.
     fn client(&self, url: Option<&str>, unnamed: Unnamed) -> Result<Client, String> {
         let settings = settings(self.os_cloud.as_deref())?;
         let is_named = url.is_some() || self.os_cloud.is_some() || settings.name_a_service();
@@ -128,7 +128,7 @@ impl CallerOptions {
     }
 }
 
-/// What a cloud in clouds.yaml says, or else the environment.
+/// The settings of a cloud in clouds.yaml, or of the environment.
 fn settings(os_cloud: Option<&str>) -> Result<Settings, String> {
     match os_cloud {
         Some(cloud) => Settings::cloud(cloud),
@@ -137,36 +137,35 @@ fn settings(os_cloud: Option<&str>) -> Result<Settings, String> {
 }
 
 impl ServiceOptions {
-    /// A client of the named service. It does not connect before the first request.
+    /// A client of the named service. It connects with the first request.
     ///
     /// # Errors
-    /// A sentence: what is missing or wrong.
+    /// A message: what is missing or wrong.
     pub fn client(&self) -> Result<Client, String> {
         self.caller.client(self.url.as_deref(), Unnamed::Refused)
     }
 
-    /// A client that only reads: if nothing is named, of the service on this machine.
+    /// A client that only reads; the default is the service on this machine.
     ///
     /// # Errors
-    /// A sentence: what is missing or wrong.
+    /// A message: what is missing or wrong.
     pub fn reader(&self) -> Result<Client, String> {
         self.caller.client(self.url.as_deref(), Unnamed::At(LOCAL.into()))
     }
 }
 
-/// Which replicas of a placement service, and as whom.
+/// Options for the replicas of a placement service and their credentials.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "The placement service")]
 pub struct ReplicaOptions {
     /// URL of the placement service, instead of the one in Keystone's catalog.
     ///
-    /// If neither this nor --os-cloud nor the environment (`OS_*`) says anything, `http://127.0.0.1:8778` is
-    /// asked.
+    /// By default, if neither --os-cloud nor the environment (`OS_*`) is set, `http://127.0.0.1:8778`.
     ///
-    /// Can be repeated, with the address of one replica each; in the environment, URLs are separated by
-    /// spaces. Without --token, the token is Keystone's if --os-cloud or the environment (`OS_AUTH_URL`,
-    /// `OS_USERNAME`, `OS_PASSWORD`, `OS_PROJECT_NAME` and so on, as for `openstack`) say how to get
-    /// one; else `admin`, which a service without authentication (noauth2) takes for the administrator.
+    /// May be repeated, with the address of one replica each; in the environment, URLs are separated by spaces.
+    /// Without --token, the token is Keystone's if --os-cloud or the environment (`OS_AUTH_URL`, `OS_USERNAME`,
+    /// `OS_PASSWORD`, `OS_PROJECT_NAME` and so on, as for `openstack`) has credentials; else `admin`, which a service
+    /// without authentication (noauth2) accepts for the administrator.
     #[arg(long, env = "BERTH_PLACEMENT_URL", value_name = "URL", value_delimiter = ' ')]
     pub url: Vec<String>,
 
@@ -176,10 +175,10 @@ pub struct ReplicaOptions {
 }
 
 impl ReplicaOptions {
-    /// A client of each replica, at least one, that only reads. They do not connect before the first request.
+    /// Clients of all replicas, at least one, that only read. They connect with the first request.
     ///
     /// # Errors
-    /// A sentence: what is missing or wrong.
+    /// A message: what is missing or wrong.
     pub fn readers(&self) -> Result<Vec<Client>, String> {
         let unnamed = Unnamed::At(LOCAL.into());
         if self.url.is_empty() {
@@ -192,7 +191,7 @@ impl ReplicaOptions {
 /// A client of the service with this name: a URL, or a cloud in clouds.yaml.
 ///
 /// # Errors
-/// A sentence: what is missing or wrong.
+/// A message: what is missing or wrong.
 pub(super) fn named(
     name: &str,
     token: Option<&Secret>,
@@ -202,13 +201,13 @@ pub(super) fn named(
     let access = if name.contains("://") {
         Access::of(Some(name), token, &settings(os_cloud)?)?
     } else {
-        let told = |why| format!("{name} is no URL, so it is the name of a cloud: {why}");
-        Access::of(None, token, &Settings::cloud(name).map_err(told)?)?
+        let failed = |why| format!("{name} is not a URL, so it is the name of a cloud: {why}");
+        Access::of(None, token, &Settings::cloud(name).map_err(failed)?)?
     };
     Client::new(access, limits.limits())
 }
 
-/// A secret that is not empty.
+/// Parses a secret, which must not be empty.
 pub(super) fn secret(text: &str) -> Result<Secret, String> {
     if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
 }
@@ -234,6 +233,6 @@ mod tests {
         );
         drop(listener);
         let why = Unnamed::At(address).url(&nothing).unwrap_err();
-        assert!(why.starts_with(&format!("nothing answers at {address}")), "{why}");
+        assert!(why.starts_with(&format!("nothing responds at {address}")), "{why}");
     }
 }

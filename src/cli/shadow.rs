@@ -1,4 +1,4 @@
-//! `berth shadow`: options of the proxy that compares Berth with the service before it.
+//! `berth shadow`: options of the proxy that compares Berth with the service behind it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::moving::shadow::{self, Options, ServiceUrl};
 use crate::observe::telemetry::Telemetry;
 use crate::server::serve::Failure;
 
-/// How long a client has to send the head of a request.
+/// Timeout for the head of a client's request.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 const MIB: usize = 1 << 20;
 
 /// Options of `shadow`.
 #[derive(Args, Clone, Debug)]
 pub struct ShadowOptions {
-    /// The placement service whose answers clients get, as `http://HOST[:PORT][/PREFIX]`.
+    /// The placement service whose responses clients get, as `http://HOST[:PORT][/PREFIX]`.
     #[arg(long, env = "BERTH_SHADOW_UPSTREAM", value_name = "URL")]
     pub upstream: ServiceUrl,
 
-    /// The Berth that is compared with it.
+    /// The Berth service to compare with it.
     ///
     /// It gets the same requests with the clients' own tokens, so it must use the same Keystone, or
     /// `--auth noauth2` like the upstream.
@@ -54,57 +54,57 @@ pub struct ShadowOptions {
     )]
     pub admin_listen: Vec<Endpoint>,
 
-    /// Repeat writes in Berth: those that the upstream accepted, in the order in which it did.
+    /// Repeat the writes that the upstream accepted in Berth, in the order of acceptance.
     ///
-    /// Without it, reads are compared only; whatever is changed in the upstream then differs.
+    /// Without it, only reads are compared; later changes in the upstream then show as differences.
     #[arg(long, env = "BERTH_SHADOW_MIRROR_WRITES")]
     pub mirror_writes: bool,
 
-    /// Write each difference to this file, as one JSON object on a line.
+    /// Write each difference to this file, one JSON object per line.
     #[arg(long, env = "BERTH_SHADOW_DIFFERENCES", value_name = "FILE")]
     pub differences: Option<PathBuf>,
 
-    /// Maximum size of that file in MiB; further differences are counted only.
+    /// Maximum size of that file in MiB; further differences are only counted.
     #[arg(long, env = "BERTH_SHADOW_DIFFERENCES_MAX", default_value = "100", value_name = "MIB",
           value_parser = count)]
     pub differences_max: usize,
 
-    /// How often a difference must be seen again, in both services, before it counts.
+    /// Number of repetitions, in both services, after which a difference counts.
     ///
-    /// A write to the same object in between does not count. Differences that go away, or become
-    /// others, are counted as `changing`.
+    /// A write to the same object in between makes it inconclusive. Differences that disappear, or change, are
+    /// counted as `changing`.
     #[arg(long, env = "BERTH_SHADOW_CONFIRMATIONS", default_value = "2", value_name = "COUNT",
           value_parser = confirmations)]
     pub confirmations: usize,
 
     /// Maximum number of reads, and of writes, that wait to be mirrored.
     ///
-    /// When they are as many, further ones are not mirrored, and counted.
+    /// Further requests are not mirrored, but counted.
     #[arg(long, env = "BERTH_SHADOW_QUEUE", default_value = "1000", value_name = "COUNT",
           value_parser = count)]
     pub queue: usize,
 
-    /// Reads that are mirrored at once.
+    /// Number of reads that are mirrored at once.
     #[arg(long, env = "BERTH_SHADOW_WORKERS", default_value = "4", value_name = "COUNT",
           value_parser = workers)]
     pub workers: usize,
 
-    /// Maximum memory of all requests and answers that wait or are compared, in MiB.
+    /// Maximum memory of all requests and responses that wait or are compared, in MiB.
     #[arg(long, env = "BERTH_SHADOW_MEMORY", default_value = "256", value_name = "MIB",
           value_parser = mebibytes)]
     pub memory: usize,
 
-    /// Maximum size of an answer that is compared, in MiB. Longer ones are passed on only.
+    /// Maximum size of a response that is compared, in MiB. Longer ones are only forwarded.
     #[arg(long, env = "BERTH_SHADOW_ANSWER_MAX", default_value = "32", value_name = "MIB",
           value_parser = mebibytes)]
     pub answer_max: usize,
 
-    /// Seconds that the upstream may take until its answer begins; then the client gets 504.
+    /// Timeout until the upstream begins its response, in seconds; then the client gets 504.
     #[arg(long, env = "BERTH_SHADOW_UPSTREAM_TIMEOUT", default_value = "600",
           value_name = "SECONDS", value_parser = seconds)]
     pub upstream_timeout: Duration,
 
-    /// Seconds that Berth may take for an answer.
+    /// Timeout for a response of Berth, in seconds.
     #[arg(long, env = "BERTH_SHADOW_BERTH_TIMEOUT", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]
     pub berth_timeout: Duration,
@@ -127,17 +127,17 @@ pub struct ShadowOptions {
 
     /// Maximum number of connections of clients.
     ///
-    /// When one more comes, the one that has been idle longest is closed.
+    /// Another connection closes the one that has been idle longest.
     #[arg(long, env = "BERTH_SHADOW_MAX_CONNECTIONS", default_value = "2048",
           value_name = "COUNT", value_parser = count)]
     pub max_connections: usize,
 
-    /// Seconds a kept-alive connection of a client may be idle after an answer.
+    /// Maximum idle time of a client's connection, in seconds.
     #[arg(long, env = "BERTH_SHADOW_IDLE_TIMEOUT", default_value = "120", value_name = "SECONDS",
           value_parser = seconds)]
     pub idle_timeout: Duration,
 
-    /// Seconds that requests in progress, and then the mirror, have to finish after SIGTERM.
+    /// Time for finishing requests in progress, and then the mirror, after SIGTERM, in seconds.
     #[arg(long, env = "BERTH_SHADOW_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]
     pub shutdown_grace: Duration,
@@ -147,7 +147,7 @@ pub struct ShadowOptions {
     pub logs: LogOptions,
 }
 
-/// More would be never reached within the pauses in between.
+/// More cannot be reached within the pauses.
 fn confirmations(text: &str) -> Result<usize, String> {
     bounded(text, 0, 6)
 }
@@ -199,10 +199,10 @@ impl ShadowOptions {
     }
 }
 
-/// Serves until told to stop, and returns the summary in words.
+/// Serves until stopped, and returns the summary as text.
 ///
 /// # Errors
-/// Something that is needed could not be had.
+/// Something needed could not be set up.
 pub async fn run(options: &ShadowOptions, telemetry: &Arc<Telemetry>) -> Result<String, Failure> {
     shadow::run(options.options(), telemetry).await.map_err(Failure)
 }

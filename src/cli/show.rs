@@ -1,4 +1,4 @@
-//! `berth show`: a provider with its consumers, or a consumer with what it holds.
+//! `berth show`: a provider with its consumers, or a consumer with its allocations.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,12 +27,12 @@ pub struct ShowOptions {
     #[arg(value_name = "PROVIDER|CONSUMER")]
     pub subject: String,
 
-    /// Show at most this many consumers of a provider; each takes a request.
+    /// Maximum number of consumers of a provider to show; each takes a request.
     #[arg(long, value_name = "COUNT", default_value = "100",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub limit: u32,
 
-    /// How it is printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -44,7 +44,7 @@ pub struct ShowOptions {
 /// Amounts by class.
 type Amounts = BTreeMap<String, i64>;
 
-/// What somebody holds, or of what.
+/// Amounts held by a consumer, or of a provider.
 #[derive(Debug, Deserialize)]
 struct Portion {
     resources: Amounts,
@@ -74,16 +74,16 @@ struct Consumer {
     user_id: Option<String>,
     #[serde(rename = "consumer_generation")]
     generation: Option<i64>,
-    /// When its allocations were last changed, as HTTP writes it.
+    /// When its allocations were last changed, in HTTP's format.
     since: Option<String>,
-    /// What it holds, by provider.
+    /// Its allocations, by provider.
     allocations: BTreeMap<String, Amounts>,
 }
 
-/// Runs `berth show`, and returns the text that it prints.
+/// Runs `berth show`, and returns its output.
 ///
 /// # Errors
-/// The service cannot be asked, or there is neither such a provider nor such a consumer.
+/// The service does not respond, or there is neither such a provider nor such a consumer.
 pub async fn run(options: &ShowOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
@@ -102,7 +102,7 @@ pub async fn run(options: &ShowOptions) -> Result<String, Failure> {
     Ok(of_consumer(&consumer, &names))
 }
 
-/// A provider, and who holds what of it.
+/// Reads a provider, and its consumers with their allocations.
 async fn provider(
     client: &Client,
     version: Microversion,
@@ -138,7 +138,7 @@ async fn provider(
     Ok(of_provider(&provider, &consumers, count, Colours::of_stdout()))
 }
 
-/// A consumer; `None` if it holds nothing.
+/// Reads a consumer; `None` if it has no allocations.
 async fn consumer(
     client: &Client,
     version: Microversion,
@@ -163,7 +163,7 @@ async fn consumer(
     }))
 }
 
-/// The names of the providers that a consumer holds something of.
+/// The names of the providers of a consumer's allocations.
 async fn names(
     client: &Client,
     version: Microversion,
@@ -197,7 +197,7 @@ fn of_provider(
         line(&mut text, format_args!("  {detail}"));
     }
     if count == 0 {
-        text.push_str("\nNobody holds anything of it.\n");
+        text.push_str("\nIt has no allocations.\n");
         return text;
     }
     line(&mut text, format_args!("\n{} of {count} consumers:", consumers.len()));
@@ -245,7 +245,7 @@ fn amounts(held: &Amounts) -> String {
     each.join(" ")
 }
 
-/// A cell; empty if it is not known.
+/// A cell; empty if the value is unknown.
 fn word(value: Option<&String>) -> String {
     value.cloned().unwrap_or_else(|| "-".to_owned())
 }

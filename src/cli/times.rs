@@ -3,10 +3,10 @@
 use time::format_description::well_known::Rfc3339;
 use time::{Date, Duration, OffsetDateTime};
 
-/// A time, a date, or an age before now.
+/// Parses a time, a date, or an age before now.
 ///
 /// # Errors
-/// What it must be.
+/// A description of valid values.
 pub(super) fn since(text: &str) -> Result<OffsetDateTime, String> {
     if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
         return Ok(time);
@@ -21,10 +21,10 @@ pub(super) fn since(text: &str) -> Result<OffsetDateTime, String> {
     })
 }
 
-/// An age.
+/// Parses an age.
 ///
 /// # Errors
-/// What it must be.
+/// A description of valid values.
 pub(super) fn age(text: &str) -> Result<Duration, String> {
     seconds(text).ok_or_else(|| "must be an age such as 90s, 30m, 12h or 7d".to_owned())
 }

@@ -78,7 +78,7 @@ fn writable(path: &Path) -> io::Result<()> {
             let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
             let directory = directory.unwrap_or(Path::new("."));
             let told = |error: io::Error| {
-                let why = format!("the file cannot be made in {}: {error}", directory.display());
+                let why = format!("the file cannot be created in {}: {error}", directory.display());
                 io::Error::new(error.kind(), why)
             };
             if !std::fs::metadata(directory).map_err(told)?.is_dir() {

@@ -77,7 +77,7 @@ impl DatabaseOptions {
             .filter(|path| path.is_absolute())
             .or_else(|| home.map(|home| home.join(".local/share")))
             .map(|data_home| data_home.join("berth"))
-            .ok_or_else(|| "there is no home directory: say --data-dir".to_owned())
+            .ok_or_else(|| "there is no home directory: set --data-dir".to_owned())
     }
 
     /// The option that decides which database it is.

@@ -1,4 +1,4 @@
-//! Progress bars on a terminal: how much has been done of each thing, the rate, and the time that is left.
+//! Progress bars on a terminal: the progress of each task, its rate, and the remaining time.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ const TEMPLATE: &str =
 pub struct Progress(MultiProgress);
 
 impl Progress {
-    /// No bars as yet.
+    /// Creates an empty set of bars.
     pub fn new() -> Self {
         Self(MultiProgress::new())
     }
 
-    /// Bars that are never shown.
+    /// Creates bars that are never shown.
     pub fn hidden() -> Self {
         Self(MultiProgress::with_draw_target(ProgressDrawTarget::hidden()))
     }
 
-    /// A bar for so many rows, or requests.
+    /// Adds a bar for `count` rows or requests.
     pub fn of(&self, what: &'static str, count: u64) -> ProgressBar {
         let bar = self.0.add(ProgressBar::new(count));
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
@@ -40,11 +40,11 @@ impl Default for Progress {
 }
 
 fn write_rate(state: &ProgressState, into: &mut dyn fmt::Write) {
-    // A bar that cannot be drawn is none.
+    // Errors of drawing are ignored.
     let _ = into.write_str(&rate(state.per_sec()));
 }
 
-/// So many in a second, as a whole number.
+/// A rate per second, as a whole number.
 fn rate(per_second: f64) -> String {
     format!("{per_second:.0}/s")
 }

@@ -1,19 +1,19 @@
-//! File descriptors: each connection takes one, and the system gives only so many.
+//! File descriptors: each connection needs one, and the system limits their number.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors for all but connections of clients and of the database: listeners, files, pipes,
-/// questions to Keystone.
+/// Descriptors for everything but connections of clients and of the database: listeners, files, pipes, requests to
+/// Keystone.
 const OTHERS: u64 = 160;
-/// What is asked for where the system names no bound.
+/// Limit to set where the system has none.
 const UNBOUNDED: u64 = 1_048_576;
 
-/// How many descriptors the process may have at the most, once it has raised its own bound.
+/// The highest limit on descriptors that the process can set.
 pub fn most() -> u64 {
     getrlimit(Resource::Nofile).maximum.unwrap_or(UNBOUNDED)
 }
 
-/// Raises the bound of the process (soft) to what the system allows it (hard). Says what it is now.
+/// Raises the soft limit of the process to the hard limit. Returns the new limit.
 pub fn raise() -> u64 {
     let limits = getrlimit(Resource::Nofile);
     let before = limits.current.unwrap_or(UNBOUNDED);
@@ -28,13 +28,13 @@ pub fn raise() -> u64 {
     }
 }
 
-/// How many connections of clients so many descriptors are enough for, beside the database's.
+/// Number of client connections for which the descriptors suffice, beside the database's.
 pub fn room(descriptors: u64, database_connections: u32) -> usize {
     let left = descriptors.saturating_sub(OTHERS + u64::from(database_connections));
     usize::try_from(left).unwrap_or(usize::MAX).max(1)
 }
 
-/// What to tell the operator if descriptors are too few for so many connections.
+/// A message for the operator if there are too few descriptors for `connections`.
 pub fn shortage(connections: usize, descriptors: u64, database_connections: u32) -> Option<String> {
     let room = room(descriptors, database_connections);
     (room < connections).then(|| {
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(room(1024, 10), 854);
         assert_eq!(room(100, 10), 1);
         assert_eq!(shortage(854, 1024, 10), None);
-        let told = shortage(10_000, 1024, 10).unwrap();
-        assert!(told.contains("1024") && told.contains("854 connections"), "{told}");
+        let message = shortage(10_000, 1024, 10).unwrap();
+        assert!(message.contains("1024") && message.contains("854 connections"), "{message}");
     }
 }

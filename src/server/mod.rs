@@ -1,5 +1,4 @@
-//! `berth serve` as a process: start, reload, stop, and what it shares with systemd and a private
-//! PostgreSQL.
+//! The process of `berth serve`: start, reload, stop, and its integration with systemd and a private PostgreSQL.
 
 pub mod descriptors;
 pub mod embedded_postgres;

@@ -1,5 +1,5 @@
-//! Opening the store when the server starts: a database that is away is waited for, and one that
-//! waiting does not help is refused with words.
+//! Opens the store when the server starts: waits for an unavailable database, and reports errors that waiting does
+//! not resolve.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
 use crate::store::{Error, Pruning, Store, StoreOptions};
 
-/// How long after a failed attempt the next one is made.
+/// Pause between two attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How long a database has to take a connection and to say what its schema is.
+/// Timeout for connecting and reading the version of the schema.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
-/// How long the log says nothing while the reason stays the same, and while it changes.
-const TOLD_EVERY: Duration = Duration::from_mins(1);
-const CHANGES_TOLD_EVERY: Duration = Duration::from_secs(5);
+/// Minimum interval between log messages with the same reason, and with different ones.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
+const LOG_CHANGE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Why the store is not open.
-pub(crate) enum Trouble {
-    /// The database cannot be used now, which may pass by itself or by what somebody does to it.
+/// Reason why the store is not open.
+pub(crate) enum OpenError {
+    /// The database is unusable at present; this may resolve itself, or be resolved by an operator.
     Away(String),
-    /// It has to be another database, or another program.
+    /// Another database or program is required.
     Lasting(Failure),
 }
 
-impl From<Error> for Trouble {
+impl From<Error> for OpenError {
     fn from(error: Error) -> Self {
         match error {
             Error::Unavailable(why) | Error::Again(why) | Error::Locked(why) => {
@@ -46,37 +46,37 @@ impl From<Error> for Trouble {
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<OpenError> for Failure {
+    fn from(trouble: OpenError) -> Self {
         match trouble {
-            Trouble::Away(why) => Self(why),
-            Trouble::Lasting(failure) => failure,
+            OpenError::Away(why) => Self(why),
+            OpenError::Lasting(failure) => failure,
         }
     }
 }
 
-/// Opens the store and sets the flavors that are set at the start. A database that is away is waited
-/// for, as long as the options say; `waiting` is notified when that begins.
+/// Opens the store and sets the flavors given for the start. Waits for an unavailable database as long as the options
+/// allow; `waiting` is notified when that begins.
 ///
 /// # Errors
-/// The database did not come, or waiting for it does not help.
+/// The database did not become available, or waiting does not help.
 pub(crate) async fn open(
     database: &Database,
     config: &Config,
     flavors: &SetFlavors,
     waiting: &Notify,
 ) -> Result<Store, Failure> {
-    // The private one has been waited for.
+    // The private one has already been waited for.
     let bound = if database.is_private() { Some(Duration::ZERO) } else { config.database_wait() };
-    let mut wait = Wait { bound, began: Instant::now(), told: None };
+    let mut wait = Wait { bound, began: Instant::now(), logged: None };
     loop {
         match attempt(database, config, flavors).await {
             Ok(store) => {
                 wait.end();
                 return Ok(store);
             }
-            Err(Trouble::Away(why)) => wait.go_on(why)?,
-            Err(Trouble::Lasting(failure)) => return Err(failure),
+            Err(OpenError::Away(why)) => wait.go_on(why)?,
+            Err(OpenError::Lasting(failure)) => return Err(failure),
         }
         waiting.notify_one();
         sleep(RETRY_AFTER).await;
@@ -87,17 +87,18 @@ async fn attempt(
     database: &Database,
     config: &Config,
     flavors: &SetFlavors,
-) -> Result<Store, Trouble> {
+) -> Result<Store, OpenError> {
     if database.is_private() {
         settle(database, true).await?;
         check_writes(&mut database.try_connect().await?).await?;
     } else {
-        let late = |_| Trouble::Away(format!("the database does not answer in {ATTEMPT_MAX:?}"));
+        let late =
+            |_| OpenError::Away(format!("the database does not respond within {ATTEMPT_MAX:?}"));
         let looked = async {
             check_writes(&mut database.try_connect().await?).await?;
             look(database, config.database_migrate).await
         };
-        // Migrations take as long as they take.
+        // Migrations have no timeout.
         if let Some(mut conn) = timeout(ATTEMPT_MAX, looked).await.map_err(late)?? {
             schema::migrate(&mut conn).await?;
         }
@@ -114,7 +115,7 @@ async fn attempt(
     if !flavors.0.is_empty() {
         store.commit(flavors.clone()).await.map_err(|error| {
             if let Error::Refused(why) = error {
-                Trouble::Lasting(Failure(format!("--planner-flavors: {why}")))
+                OpenError::Lasting(Failure(format!("--planner-flavors: {why}")))
             } else {
                 error.into()
             }
@@ -123,76 +124,76 @@ async fn attempt(
     Ok(store)
 }
 
-/// Makes sure that the schema is the one this program knows.
+/// Makes sure that the schema is the one that this program knows.
 ///
 /// # Errors
-/// It is not, and this is a database that somebody else looks after; the message says what to do.
+/// It is not, and the operator manages this database; the message says what to do.
 pub async fn settle_schema(database: &Database) -> Result<(), Failure> {
     settle(database, database.is_private()).await.map_err(Failure::from)
 }
 
-async fn settle(database: &Database, migrates: bool) -> Result<(), Trouble> {
+async fn settle(database: &Database, migrates: bool) -> Result<(), OpenError> {
     if let Some(mut conn) = look(database, migrates).await? {
         schema::migrate(&mut conn).await?;
     }
     Ok(())
 }
 
-/// Makes sure that new sessions can write. That they cannot may pass: for the time of a switch-over, for example.
-async fn check_writes(conn: &mut PgConnection) -> Result<(), Trouble> {
+/// Checks that new sessions can write. A failure may be temporary, such as during a switch-over.
+async fn check_writes(conn: &mut PgConnection) -> Result<(), OpenError> {
     let found = condition::read_only(conn).await?;
-    found.map_or(Ok(()), |(why, advice)| Err(Trouble::Away(format!("{CANNOT}: {why}; {advice}"))))
+    found.map_or(Ok(()), |(why, advice)| Err(OpenError::Away(format!("{CANNOT}: {why}; {advice}"))))
 }
 
-/// Looks at the schema. A connection, if it is to be migrated.
-async fn look(database: &Database, migrates: bool) -> Result<Option<PgConnection>, Trouble> {
+/// Checks the schema. Returns a connection if it is to be migrated.
+async fn look(database: &Database, migrates: bool) -> Result<Option<PgConnection>, OpenError> {
     let mut conn = database.try_connect().await?;
     let status = schema::status(&mut conn).await?;
-    // A newer list of standard names is added even when the schema is current.
+    // A newer list of standard names is added even if the schema is current.
     if migrates && matches!(status, Status::Current | Status::Behind(_)) {
         return Ok(Some(conn));
     }
-    status.hindrance().map_or(Ok(None), |why| Err(Trouble::Lasting(Failure(why))))
+    status.hindrance().map_or(Ok(None), |why| Err(OpenError::Lasting(Failure(why))))
 }
 
-/// Waiting for the database.
+/// State of waiting for the database.
 struct Wait {
-    /// How long; none: until it is there.
+    /// Maximum duration; `None` for no limit.
     bound: Option<Duration>,
     began: Instant,
-    /// When the log said why, and why.
-    told: Option<(Instant, String)>,
+    /// Time and reason of the last log message.
+    logged: Option<(Instant, String)>,
 }
 
 impl Wait {
-    /// Notes one more failed attempt, and tells the log now and then.
+    /// Records a failed attempt, and logs it from time to time.
     fn go_on(&mut self, why: String) -> Result<(), Failure> {
         let waited = self.began.elapsed();
         if let Some(bound) = self.bound.filter(|bound| waited >= *bound) {
             return Err(Failure(if bound.is_zero() {
                 why
             } else {
-                format!("{why}; it was waited for {bound:?} (--database-wait)")
+                format!("{why}; gave up after {bound:?} (--database-wait)")
             }));
         }
-        let is_due = self.told.as_ref().is_none_or(|(told, before)| {
-            told.elapsed() >= if *before == why { TOLD_EVERY } else { CHANGES_TOLD_EVERY }
+        let is_due = self.logged.as_ref().is_none_or(|(logged, before)| {
+            logged.elapsed() >= if *before == why { LOG_INTERVAL } else { LOG_CHANGE_INTERVAL }
         });
         if is_due {
             systemd::status(&format!("waiting for the database: {why}"));
             tracing::error!(
-                "{why}; waiting for it, and answering 503 until it can be used (look at \
+                "{why}; waiting for it, and responding with 503 until it is usable (see \
                  --database-url if that does not pass; --database-wait bounds it)"
             );
-            self.told = Some((Instant::now(), why));
+            self.logged = Some((Instant::now(), why));
         }
         Ok(())
     }
 
     fn end(&self) {
-        if self.told.is_some() {
+        if self.logged.is_some() {
             let waited_ms = milliseconds(self.began.elapsed());
-            tracing::info!(waited_ms, "the database is there");
+            tracing::info!(waited_ms, "the database is available");
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Changes of the configuration while the server runs: policy files are followed, and SIGHUP reads the
-//! configuration again. What can be changed is applied; the log says what was done, and which other
-//! options have changed.
+//! Changes of the configuration while the server runs: policy files are watched, and SIGHUP reloads the
+//! configuration. Options that can change at run time are applied; the log lists these and other changed options.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -16,14 +15,14 @@ use crate::server::serve;
 use crate::server::serve::{Failure, Parts};
 use crate::store::Store;
 
-/// How often policy files are looked at.
+/// Interval for checking policy files.
 const POLICY_PERIOD: Duration = Duration::from_secs(2);
-/// Options whose new values are applied. Of TLS, the files are read again, not their names.
+/// Options whose new values are applied. For TLS, the files are read again under their old names.
 const APPLIED: [&str; 3] = ["log", "log-format", "planner-flavors"];
 
-/// Reads policy files again when they have changed, and the configuration on SIGHUP. It listens for SIGHUP
-/// even if there is nothing to read again: the signal must not end the process. `store` is set once the
-/// store is open, and `started_with` has the options of the running process.
+/// Reloads policy files when they have changed, and the configuration on SIGHUP. It handles SIGHUP even if there is
+/// nothing to reload, because the signal would end the process. `store` is set once the store is open, and
+/// `started_with` has the options of the running process.
 pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, reloading: Reloading) {
     let Reloading { started_with, read_options } = reloading;
     let hangup = signal(SignalKind::hangup());
@@ -53,7 +52,7 @@ pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, rel
     }
 }
 
-/// Each option that has a value, with a digest of it.
+/// Each option with a value, and a digest of the value.
 pub(crate) type Options = BTreeMap<String, u64>;
 
 /// The options of an invocation.
@@ -61,22 +60,22 @@ pub(crate) fn options(sources: &[Source]) -> Options {
     sources.iter().map(|source| (source.option.clone(), source.digest)).collect()
 }
 
-/// The options of a running server, and how they are read again.
+/// The options of a running server, and a function that reads them again.
 #[derive(Debug)]
 pub(crate) struct Reloading {
-    /// The options that the process was started with.
+    /// Options with which the process was started.
     pub(crate) started_with: Options,
-    /// Reads the options as the command line, environment and file give them now.
+    /// Reads the present options from the command line, environment and file.
     pub(crate) read_options: ReadOptions,
 }
 
-/// Returns the options of `berth serve` and their origins, or everything that is wrong with them.
+/// Returns the options of `berth serve` and their origins, or all errors in them.
 pub type ReadOptions = fn() -> Result<(Box<Config>, Vec<Source>), String>;
 
-/// Reads the options again, and checks that a server could be started with them.
+/// Reads the options again, and validates them.
 ///
 /// # Errors
-/// Everything that is wrong with them.
+/// All errors in them.
 fn read(read_options: ReadOptions) -> Result<(Box<Config>, Options), String> {
     let (config, sources) = read_options()?;
     Parts::read(&config).map_err(|Failure(why)| with_origins(why, &sources))?;
@@ -101,7 +100,7 @@ async fn apply(config: &Config, store: Option<&Store>) {
     let Some(file) = &config.planner.planner_flavors else { return };
     let file = file.display();
     let Some(store) = store else {
-        return tracing::info!("SIGHUP: the flavors are set when the database is there");
+        return tracing::info!("SIGHUP: the flavors are set when the database is available");
     };
     match serve::flavors(config) {
         Ok(flavors) => {
@@ -115,7 +114,7 @@ async fn apply(config: &Config, store: Option<&Store>) {
     }
 }
 
-/// Names the options that have other values than the process was started with, and need a new process.
+/// Logs the options that have changed since the start and need a restart.
 fn report_others(started_with: &Options, now: &Options) {
     let options = changed(started_with, now).join(", ");
     if !options.is_empty() {
@@ -123,9 +122,9 @@ fn report_others(started_with: &Options, now: &Options) {
     }
 }
 
-/// The options that have another value now, or one only at one of the times, and whose value was not applied.
+/// The options that were changed, added or removed, and are not applied.
 fn changed<'a>(before: &'a Options, now: &'a Options) -> Vec<&'a str> {
-    // An option that is left out applies nothing, unless it has a default.
+    // A removed option changes nothing, unless it has a default.
     let is_applied =
         |option: &&String| APPLIED.contains(&option.as_str()) && now.contains_key(*option);
     let all: BTreeSet<&String> = before.keys().chain(now.keys()).collect();

@@ -1,7 +1,7 @@
 //! Signals that stop the server.
 //!
-//! They are received by a thread of its own, which ends the process also when all others are stuck:
-//! work that cannot be interrupted does not keep it alive.
+//! A separate thread receives them, so that the process ends even if all other threads are stuck: uninterruptible
+//! work does not keep it alive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,21 +12,21 @@ use tokio::sync::watch;
 
 use crate::observe::telemetry::Telemetry;
 
-/// How long after the grace the process may take to see to its end.
+/// Extra time after the grace period before the process is ended.
 const MARGIN: Duration = Duration::from_secs(5);
-/// The exit code of a process that was told twice.
-const TOLD_TWICE: i32 = 130;
-/// The exit code of a process that did not stop in time.
+/// Exit code after a second signal.
+const SECOND_SIGNAL: i32 = 130;
+/// Exit code of a process that did not stop in time.
 const STUCK: i32 = 1;
 
-/// How long threads may go on when what they worked for is done.
+/// Time for threads to finish after the main future has ended.
 const LAST_WORK_MAX: Duration = Duration::from_millis(100);
 
-/// Does something asynchronous, and does not wait for work on other threads that is still going on
-/// at its end: a search that nobody waits for any more would hold the process as long as it takes.
+/// Runs a future, without waiting for work on other threads at its end: an abandoned search would otherwise delay the
+/// exit.
 ///
 /// # Errors
-/// The runtime cannot be had.
+/// The runtime cannot be created.
 pub fn run<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     let runtime = tokio::runtime::Runtime::new()?;
     let outcome = runtime.block_on(work);
@@ -34,37 +34,37 @@ pub fn run<T>(work: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(outcome)
 }
 
-/// The word to stop.
+/// The stop signal.
 #[derive(Debug)]
 pub struct Stop {
-    told: watch::Receiver<bool>,
+    requested: watch::Receiver<bool>,
     served: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Ready when the process is told to stop.
-    pub async fn told(&self) {
+    /// Waits until the process is told to stop.
+    pub async fn requested(&self) {
         // Without the thread, only SIGKILL stops this process.
-        if self.told.clone().wait_for(|told| *told).await.is_err() {
+        if self.requested.clone().wait_for(|requested| *requested).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Notes that serving has ended: what is left to do bounds itself.
+    /// Marks the end of serving: the remaining work has timeouts of its own.
     pub fn served(&self) {
         self.served.store(true, Ordering::Relaxed);
     }
 }
 
-/// Begins to wait for SIGTERM and SIGINT. The first asks to stop; if serving has not ended so long
-/// after that and a little more, the process ends. The second ends it at once. The private
-/// PostgreSQL stops when it sees this process end.
+/// Starts a thread for SIGTERM and SIGINT. The first signal requests a stop; if serving has not ended after `grace`
+/// and a margin, the process is ended. The second ends it at once. The private PostgreSQL stops when this process
+/// ends.
 ///
 /// # Errors
 /// Signals cannot be received.
 pub fn listen(grace: Duration, telemetry: Arc<Telemetry>) -> Result<Stop, String> {
-    let told = watch::Sender::new(false);
-    let stop = Stop { told: told.subscribe(), served: Arc::default() };
+    let requested = watch::Sender::new(false);
+    let stop = Stop { requested: requested.subscribe(), served: Arc::default() };
     let served = Arc::clone(&stop.served);
     let (ready, is_ready) = std::sync::mpsc::channel();
     let wait = move || {
@@ -74,7 +74,7 @@ pub fn listen(grace: Duration, telemetry: Arc<Telemetry>) -> Result<Stop, String
                 match Signals::new() {
                     Ok(mut signals) => {
                         drop(ready.send(Ok(())));
-                        signals.obey(&told, grace, &served, &telemetry).await;
+                        signals.obey(&requested, grace, &served, &telemetry).await;
                     }
                     Err(error) => drop(ready.send(Err(error))),
                 }
@@ -114,26 +114,26 @@ impl Signals {
 
     async fn obey(
         &mut self,
-        told: &watch::Sender<bool>,
+        requested: &watch::Sender<bool>,
         grace: Duration,
         served: &AtomicBool,
         telemetry: &Telemetry,
     ) {
         let signal = self.next().await;
-        // First, because a log that nobody takes in may hold this thread.
-        told.send_replace(true);
-        tracing::info!(signal, "finishing the requests in flight; once more stops at once");
+        // Before logging, because writing to a blocked log may stall this thread.
+        requested.send_replace(true);
+        tracing::info!(signal, "finishing the requests in flight; a second signal stops at once");
         let again = tokio::time::timeout(grace + MARGIN, self.next()).await.is_ok();
         let code = if !again && !served.load(Ordering::Relaxed) {
             tracing::error!("serving has not ended within {grace:?}; stopping all the same");
             STUCK
         } else {
             if !again {
-                // The database is being stopped, which has bounds of its own.
+                // Stopping the database has timeouts of its own.
                 self.next().await;
             }
             tracing::warn!("stopping at once");
-            TOLD_TWICE
+            SECOND_SIGNAL
         };
         telemetry.end();
         std::process::exit(code);
@@ -151,7 +151,7 @@ mod tests {
         let work = async move {
             drop(tokio::task::spawn_blocking(move || {
                 begin.send(()).unwrap();
-                // Until the test ends, which it does not if it is waited for.
+                // Blocks until the test ends, which would never happen if it were waited for.
                 at_end.recv().unwrap_err();
             }));
             has_begun.recv().unwrap();

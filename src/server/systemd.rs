@@ -1,4 +1,4 @@
-//! What Berth tells systemd, and the sockets that systemd passes. Without systemd, nothing is told.
+//! Notifications to systemd, and the sockets that it passes. Without systemd, nothing is sent.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -19,10 +19,10 @@ pub struct Passed {
     pub listener: Listener,
 }
 
-/// Takes the sockets that systemd passed to this process. Once: a second call finds none.
+/// Takes the sockets that systemd passed to this process. A second call returns none.
 ///
 /// # Errors
-/// One of them is not a socket that connections can be accepted from.
+/// One of them is not a socket that accepts connections.
 pub fn sockets() -> io::Result<Vec<Passed>> {
     let mut found = ListenFd::from_env();
     let names = std::env::var("LISTEN_FDNAMES").ok();
@@ -36,7 +36,7 @@ pub fn sockets() -> io::Result<Vec<Passed>> {
 }
 
 fn socket(found: &mut ListenFd, nth: usize) -> io::Result<Listener> {
-    // Asked first, because asking for the other kind is an error.
+    // Checked first, because asking for the wrong kind is an error.
     if let Ok(Some(tcp)) = found.take_tcp_listener(nth) {
         tcp.set_nonblocking(true)?;
         return Ok(Listener::Tcp(tokio::net::TcpListener::from_std(tcp)?));
@@ -47,24 +47,24 @@ fn socket(found: &mut ListenFd, nth: usize) -> io::Result<Listener> {
     Ok(Listener::Unix(None, tokio::net::UnixListener::from_std(unix)?))
 }
 
-/// Says that requests are answered.
+/// Notifies systemd that requests are served.
 pub fn ready() {
     tell(&[NotifyState::Ready]);
 }
 
-/// Says what Berth is doing, in one line for `systemctl status`.
+/// Sets the status line of `systemctl status`.
 pub fn status(words: &str) {
     // A line break would begin another assignment.
     tell(&[NotifyState::Status(&escaped(words))]);
 }
 
-/// Says that Berth is stopping.
+/// Notifies systemd that Berth is stopping.
 pub fn stopping() {
     tell(&[NotifyState::Stopping, NotifyState::Status("finishing the requests in progress")]);
 }
 
-/// Shows systemd at half of `WatchdogSec=` that the runtime runs what is ready; without a watchdog,
-/// does nothing. Never ends.
+/// Pings the watchdog at half of `WatchdogSec=`, which shows that the runtime is running tasks; does nothing without
+/// a watchdog. Never returns.
 pub async fn watchdog() {
     let Some(limit) = sd_notify::watchdog_enabled().filter(|limit| *limit > Duration::ZERO) else {
         return std::future::pending().await;
@@ -79,6 +79,6 @@ pub async fn watchdog() {
 
 fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "systemd cannot be told");
+        tracing::warn!(%error, "systemd cannot be notified");
     }
 }

@@ -82,7 +82,7 @@ async fn a_claim_is_shown_and_written_and_released() {
     let on = ["claim", CONSUMER, "--on", "cn1", "--resources", "VCPU:4,MEMORY_MB:512"];
     let owned = ["--project", "p", "--user", "u", "--type", "INSTANCE"];
     let (code, told) = berth(&server, &[on.as_slice(), &owned].concat()).await;
-    assert!(code == Some(1) && told.contains("say --yes"), "{told}");
+    assert!(code == Some(1) && told.contains("use --yes"), "{told}");
     assert!(told.contains("Consumer 00000000-0000-0000-0000-00000000c001:\nPROVIDER"), "{told}");
     let (code, told) = berth(&server, &[on.as_slice(), &["--yes"]].concat()).await;
     assert!(code == Some(1) && told.contains("its owner must be given: --project"), "{told}");
@@ -117,7 +117,7 @@ async fn a_claim_is_shown_and_written_and_released() {
     );
 
     let (code, told) = berth(&server, &["release", CONSUMER]).await;
-    assert!(code == Some(1) && told.contains("say --yes"), "{told}");
+    assert!(code == Some(1) && told.contains("use --yes"), "{told}");
     assert_eq!(held(&server).await, now);
     let (code, told) = berth(&server, &["release", CONSUMER, "--yes"]).await;
     assert!(
@@ -126,7 +126,7 @@ async fn a_claim_is_shown_and_written_and_released() {
     );
     assert_eq!(held(&server).await["allocations"], json!({}));
     let (code, told) = berth(&server, &["release", CONSUMER, "--yes"]).await;
-    assert_eq!((code, told.as_str()), (Some(0), "The consumer holds nothing.\n"));
+    assert_eq!((code, told.as_str()), (Some(0), "The consumer has no allocations.\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +136,7 @@ async fn what_is_refused_is_said_and_nothing_is_written() {
     let owned = ["--project", "p", "--user", "u", "--yes"];
     for (arguments, expected) in [
         (vec!["--on", "cn1", "--resources", "VCPU:9"], "nothing was written: PUT "),
-        (vec!["--on", "cn1", "--resources", "VCPU"], "\"VCPU\" is no amount such as VCPU:4"),
+        (vec!["--on", "cn1", "--resources", "VCPU"], "\"VCPU\" is not an amount such as VCPU:4"),
         (vec!["--on", "cn9", "--resources", "VCPU:1"], "there is no resource provider cn9"),
         (vec!["--on", "cn1", "--on", "cn2", "--resources", "VCPU:1"], "there are 2 and 1"),
         (

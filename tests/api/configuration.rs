@@ -104,7 +104,7 @@ fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
     );
     let words = words.replace(&named, "berth.toml");
     insta::assert_snapshot!(words, @r#"
-    error: 9 things are wrong:
+    error: 9 errors:
       berth.toml, line 1: there is no option "lisen"; did you mean "listen"?
       berth.toml, line 2: max-requests: "0": must be a number from 1 to 1000000
       berth.toml, line 3: log-format: "jsn": must be one of human, json; did you mean "json"?
@@ -177,7 +177,7 @@ fn every_command_reads_the_file_and_says_which_database_it_talks_to() {
         let (code, words) = berth(&[command, &["--data-dir", &data]].concat(), &[]);
         let first = format!("berth: the database is the private PostgreSQL in {data} (flag)\n");
         assert!(code == Some(1) && words.starts_with(&first), "{command:?}: {words}");
-        assert!(words.contains("only `berth serve` makes one"), "{words}");
+        assert!(words.contains("only `berth serve` creates one"), "{words}");
         assert!(!folder.path().join("data").exists(), "{command:?}");
     }
 }

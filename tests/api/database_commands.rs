@@ -429,7 +429,7 @@ async fn a_dump_is_of_berths_tables_and_goes_into_a_file() {
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     for special in [&link, &fifo, "/dev/null"] {
         let said = fails(&["db", "dump", special, "--force", "--database-url", &url], 1).await;
-        assert!(said.contains("is no regular file"), "{said}");
+        assert!(said.contains("is not a regular file"), "{said}");
     }
     execute(&options, "delete from _sqlx_migrations where version >= 14").await;
     ok(&["db", "dump", &file, "--database-url", &url], None).await;
@@ -481,7 +481,7 @@ async fn a_silent_server_is_not_waited_for() {
             let at = command.iter().position(|word| *word == "--").unwrap_or(command.len());
             let (ours, theirs) = command.split_at(at);
             let said = fails(&[ours, &["--database-url", url], theirs].concat(), *code).await;
-            let words = if shell { "timeout expired" } else { "does not answer in 10s" };
+            let words = if shell { "timeout expired" } else { "does not respond within 10s" };
             assert!(said.contains(words), "{command:?}: {said}");
         }
     });

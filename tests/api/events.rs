@@ -453,7 +453,7 @@ async fn the_command_goes_on_from_the_last_event_when_its_server_comes_back() {
     assert!(line(&mut told).await.contains("provider one"));
     signal("KILL", &server.pid());
     server.wait();
-    assert!(line(&mut notices).await.contains("going on from the last event"));
+    assert!(line(&mut notices).await.contains("continuing from the last event"));
     // While the command hears nothing, another replica changes something.
     create(&start(&format!("127.0.0.1:{}", free_port())).await, "two").await;
     let server = start(&address).await;

@@ -135,7 +135,7 @@ async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_provider
     let (_, told) = run(&server, "show", &["numa-0", "--limit", "1"]).await;
     assert!(told.contains("1 of 2 consumers:"), "{told}");
     let (_, told) = run(&server, "show", &["empty"]).await;
-    assert!(told.contains("Nobody holds anything of it."), "{told}");
+    assert!(told.contains("It has no allocations."), "{told}");
 
     let (succeeds, told) = run(&server, "show", &[&uuid(8)]).await;
     assert!(succeeds, "{told}");

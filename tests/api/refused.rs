@@ -471,7 +471,7 @@ async fn the_command_asks_one_replica_after_the_other() {
     };
     let both = ["--url", &urls[0], "--url", &urls[1], GLOBAL];
     for (succeeds, told) in [why(&both, "").await, why(&[GLOBAL], &urls.join(" ")).await] {
-        let first = format!("answered by {}\n", urls[1]);
+        let first = format!("recorded by {}\n", urls[1]);
         assert!(succeeds && told.starts_with(&first) && told.contains("\nTHEN\n"), "{told}");
     }
     let (_, told) = why(&[GLOBAL, "--json"], &urls.join(" ")).await;

@@ -57,7 +57,7 @@ class TheSame(Both):
             done = berth("compare", "old", self.berth.url, **chosen)
             self.assertEqual(done.returncode, 0, done.stderr)
             said = self.fails("new", self.berth.url, **chosen)
-            self.assertIn(f"new is no URL, so it is the name of a cloud: {file} has no cloud new", said)
+            self.assertIn(f"new is not a URL, so it is the name of a cloud: {file} has no cloud new", said)
 
 
 class Planted(Both):
@@ -259,7 +259,7 @@ class CannotBeCompared(Both):
     def test_what_answers_is_no_placement(self) -> None:
         html = lambda count, path: (200, b"<html>It works!</html>")  # noqa: E731
         with faulty(None, html) as server:
-            self.assertIn(f"{server.url}/: this is no placement service", self.fails(self.reference.url, server.url))
+            self.assertIn(f"{server.url}/: the response is not from a placement service", self.fails(self.reference.url, server.url))
         keystone = b'{"versions": {"values": [{"id": "v3.14"}]}}'
         with faulty(None, lambda count, path: (300, keystone)) as server:
             self.assertIn(f"{server.url}/: 300 Multiple Choices", self.fails(server.url, self.berth.url))
@@ -362,7 +362,7 @@ class CannotBeCompared(Both):
     def test_what_is_wrong_on_the_command_line(self) -> None:
         for arguments, words in [
             (["http://a"], "RIGHT"),
-            (["ftp://a", "http://b"], "ftp://a: a URL such as http://HOST:8778 is wanted"),
+            (["ftp://a", "http://b"], "ftp://a: must be a URL such as http://HOST:8778"),
             (["http://a?b", "http://b"], "has no query"),
             (["http://u:s3cret@a", "http://b"], "must not have credentials"),
             (["http://a", "http://b", "--ignore", "names"], "names"),

@@ -64,7 +64,7 @@ class Importing(Both):
         self.assertEqual((read["resource_providers"], read["consumers"]), (2 * HOSTS + 1, CONSUMERS))
         self.assertEqual((report["findings"], report["schema"]), ([], "API 1.39"))
         self.assertEqual(len(report["notes"]), 3)
-        self.assertIn("the API at 1.39 does not tell consumers that hold nothing", self.words)
+        self.assertIn("the API at 1.39 does not show consumers that hold nothing", self.words)
         old = self.reference.url
         self.assertIn(f": berth compare {old} http://BERTH:8778\n", self.words)
         self.is_the_same(old, "--times")
@@ -88,8 +88,8 @@ class Importing(Both):
         root = json.dumps({"versions": [root]}).encode()
         with faulty(self.reference.url, lambda count, path: (200, root) if path == "/" else None) as server:
             self.imports(server.url)
-        self.assertIn("the API at 1.27 does not tell the generations of consumers", self.words)
-        self.assertIn("the API at 1.27 does not tell the types of consumers", self.words)
+        self.assertIn("the API at 1.27 does not show the generations of consumers", self.words)
+        self.assertIn("the API at 1.27 does not show the types of consumers", self.words)
         self.assertEqual(self.rows("select distinct generation, consumer_type_id from consumers"), "0|")
 
     def test_allocations_that_the_service_shows_nowhere(self) -> None:
@@ -203,8 +203,8 @@ class Importing(Both):
             ask(direct, "DELETE", f"/allocations/{consumer(3)}")
             asked.clear()
             self.imports(proxied)
-            self.assertIn("going on with the import that was begun at", self.words)
-            self.assertRegex(self.words, r"[1-9]\d* answers had been read before")
+            self.assertIn("continuing the import started at", self.words)
+            self.assertRegex(self.words, r"[1-9]\d* responses had been read before")
             # What has changed is read again, and nothing else of the providers.
             read = sum(path.endswith("/inventories") for path in asked)
             self.assertTrue(1 <= read <= 4, read)
@@ -230,20 +230,20 @@ class Importing(Both):
         nothing = lambda count, path: (200, b"{}") if path.endswith("/usages") else None  # noqa: E731
         with faulty(self.reference.url, nothing) as server:
             said = self.refused(server.url)
-            self.assertIn("/usages: this is no placement service", said)
-            self.assertIn("the answer lacks usages", said)
+            self.assertIn("/usages: the response is not from a placement service", said)
+            self.assertIn("the response lacks usages", said)
         # What had been read is kept until it is given up, or another service is read.
         self.assertTrue(self.is_kept())
         self.imports(self.berth.url)
-        self.assertIn("what an import from elsewhere had read was given up", self.words)
+        self.assertIn("the rows of an import from another source were discarded", self.words)
         self.assertFalse(self.is_kept())
 
     def test_what_cannot_be_read_is_refused(self) -> None:
         with faulty(None, lambda count, path: (200, b"<html>")) as server:
-            self.assertIn("this is no placement service", self.refused(server.url))
+            self.assertIn("the response is not from a placement service", self.refused(server.url))
         with faulty(self.reference.url, lambda count, path: None if path == "/" else (401, b"no")) as server:
             self.assertIn("/resource_providers: 401 Unauthorized: no", self.refused(server.url))
-        self.assertIn("is no URL, so it is the name of a cloud", self.refused("nowhere"))
+        self.assertIn("is not a URL, so it is the name of a cloud", self.refused("nowhere"))
         root = b'{"versions": [{"id": "v1.0", "min_version": "1.0", "max_version": "1.10"}]}'
         with faulty(None, lambda count, path: (200, root)) as server:
             self.assertIn("the highest microversion is 1.10, and 1.14 is needed", self.refused(server.url))

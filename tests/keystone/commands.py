@@ -85,4 +85,4 @@ class Compare(Client):
         reader = self.compare("envvars", url, 2, **self.environment("reader", "demo"))
         self.assertIn(": 403 Forbidden: ", reader)
         gone = self.compare("envvars", url, 2, **account | {"OS_AUTH_URL": "http://127.0.0.1:1"})
-        self.assertIn("http://127.0.0.1:1: Keystone does not answer: ", gone)
+        self.assertIn("http://127.0.0.1:1: Keystone does not respond: ", gone)

@@ -52,7 +52,7 @@ class Changed(Source):
             "update inventories set updated_at = 'yesterday'",
             "update allocations set created_at = null",
         )
-        now = "the time of the import stands for it"
+        now = "the time of the import is used instead"
         self.assertEqual(self.findings(self.imports(self.source)), {NO_TIME: [
             f"1 of the allocations on provider {uuid(1)}: {now}",
             f"inventory of VCPU of provider {uuid(1)}: {now}",

@@ -134,7 +134,7 @@ class Following(FollowingCase):
                     self.compares_times(cloud, reference, server.url)
                 self.assertEqual(self.berth("db", "audit").stdout, "0 faults\n")
                 self.assertEqual(follower.stop(), 0, follower.said)
-                self.assertIn("go on with `berth import --follow`", follower.said)
+                self.assertIn("continue with `berth import --follow`", follower.said)
                 # It goes on where it was, and another process ends it.
                 again = stack.enter_context(self.follower(url))
                 self.goes_on(cloud, REQUESTS)
@@ -232,7 +232,7 @@ class Interrupted(FollowingCase):
             follower.until(lambda: "trying again" in follower.said, "word of the failure")
             time.sleep(3)
             self.theirs.start()
-            follower.until(lambda: "both databases answer again" in follower.said, "word of the end")
+            follower.until(lambda: "both databases respond again" in follower.said, "word of the end")
             self.caught_up(follower, reference.url)
             self.assertEqual(follower.said.count("trying again"), 1, follower.said)
             self.assertEqual(follower.stop(), 0)
@@ -256,7 +256,7 @@ class Interrupted(FollowingCase):
             cloud = self.fills(random.Random(self.name), reference.url, 60)
             with self.follower(self.source) as follower:
                 self.caught_up(follower, reference.url)
-                self.assertIn("another `berth import` is at work", self.tries(self.source).stderr)
+                self.assertIn("another `berth import` is running", self.tries(self.source).stderr)
                 self.sends(server.url, "POST", "/resource_providers", {"name": "of a client of Berth"})
                 self.assertEqual(follower.ended(), 1)
                 self.assertIn("the first such change was an insert of a row of", follower.said)
@@ -265,7 +265,7 @@ class Interrupted(FollowingCase):
             self.assertIn("Berth's database already shows", self.tries(self.source).stderr)
             done = self.finishes(self.source)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("somebody else has changed Berth's database", done.stderr)
+            self.assertIn("another client has changed Berth's database", done.stderr)
             listed = send(server.url, Request("GET", "/resource_providers", "1.39")).body
             self.assertIn(b"of a client of Berth", listed)
             with self.follower(self.source, "--replace") as follower:
@@ -295,7 +295,7 @@ class Interrupted(FollowingCase):
                 self.assertEqual(follower.ended(), 1)
                 self.assertIn("the UUID of provider", follower.said)
             writes(f"update resource_providers set uuid = replace(uuid, 'x', '-') {last}")
-            self.assertIn("an import that was to replace everything was not done", self.finishes(self.source).stderr)
+            self.assertIn("an import that replaces everything was not completed", self.finishes(self.source).stderr)
             with self.follower(self.source) as follower:
                 self.caught_up(follower, reference.url)
                 self.assertIn("was not done: reading everything again", follower.said)
@@ -342,7 +342,7 @@ class Finishing(FollowingCase):
             pass
         done = self.finishes(self.source)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("begin with `berth import --follow`", done.stderr)
+        self.assertIn("start with `berth import --follow`", done.stderr)
 
     def test_it_mends_what_a_round_has_missed(self) -> None:
         with Reference(self.source).start(self.name) as reference:

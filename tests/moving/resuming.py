@@ -81,7 +81,7 @@ class Resuming(Source):
             "exists (select from pg_locks where relation = 'consumers'::regclass and mode = 'ExclusiveLock')"
         )
         report = self.imports(self.source)
-        self.assertIn("going on with the import that was begun at", report["notes"][0])
+        self.assertIn("continuing the import started at", report["notes"][0])
         kept = int(report["notes"][1].split()[0])
         self.assertGreater(kept, CONSUMERS)
         written = {it["table"]: it["rows"] for it in report["written"]}
@@ -104,12 +104,12 @@ class Resuming(Source):
         self.assertIn("unable to open database file", self.refused("sqlite:////no/such/file"))
         self.assertEqual(self.rows("select count(*) from berth_import.state"), "1")
         done = self.berth("import", "--discard")
-        self.assertEqual((done.returncode, done.stdout), (0, "what had been read was removed\n"))
+        self.assertEqual((done.returncode, done.stdout), (0, "the rows read so far were removed\n"))
         self.assertEqual(self.berth("import", "--discard").stdout, "there was nothing to remove\n")
         self.killed_when(self.staged("consumers"))
         with sources.sqlite() as other, Reference(other).start(self.name):
             report = self.imports(other)
-            self.assertEqual(report["notes"], ["what an import from elsewhere had read was given up"])
+            self.assertEqual(report["notes"], ["the rows of an import from another source were discarded"])
 
     def test_a_crash_of_postgresql_is_noticed(self) -> None:
         self.killed_when(self.staged("consumers"))

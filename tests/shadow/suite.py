@@ -518,11 +518,11 @@ class Alone(unittest.TestCase):
 
         status, words = asked("GET", "/slow")
         self.assertEqual(status, 504)
-        self.assertIn("did not answer in time", words)
+        self.assertIn("did not respond in time", words)
         for method in ("GET", "PUT"):
             status, words = asked(method, "/hang-up")
             self.assertEqual(status, 502)
-            self.assertIn("closed the connection without an answer", words)
+            self.assertIn("closed the connection without a response", words)
         self.upstream.shutdown()
         self.upstream.server_close()
         time.sleep(1.5)

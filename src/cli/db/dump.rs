@@ -1,4 +1,4 @@
-//! `berth db dump`: the database into one file.
+//! `berth db dump`: writes the database to a file.
 
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal;
@@ -11,43 +11,42 @@ use super::programs::client;
 use crate::server::serve::{Database, Failure};
 use crate::store::schema::{self, Status};
 
-/// Without what a server makes anew for itself, and without owners and privileges, which another database has others
-/// of.
+/// Excludes data that a server recreates, and owners and privileges, which differ between databases.
 const ARGUMENTS: [&str; 4] =
     ["--format=custom", "--no-unlogged-table-data", "--no-owner", "--no-privileges"];
 
-/// Runs `berth db dump`. The file appears under its name when it is complete and on disk.
+/// Runs `berth db dump`. The file appears under its name once it is complete and on disk.
 ///
 /// # Errors
-/// The file exists or cannot be written, the database is not Berth's, `pg_dump` is not installed or fails.
+/// The file exists or cannot be written, the database is not Berth's, or `pg_dump` is not installed or fails.
 pub async fn dump(options: &DumpOptions, database: &Database) -> Result<ExitCode, Failure> {
     if options.file.as_os_str() == "-" {
         if std::io::stdout().is_terminal() {
             return Err(Failure(
-                "a dump is no text: name a file, or redirect the output".to_owned(),
+                "a dump is binary: name a file, or redirect the output".to_owned(),
             ));
         }
         check_database(database).await?;
         return write(database, Stdio::inherit()).await.map(|()| ExitCode::SUCCESS);
     }
-    let told = |error: std::io::Error| Failure(format!("{}: {error}", options.file.display()));
+    let failed = |error: std::io::Error| Failure(format!("{}: {error}", options.file.display()));
     check_file(&options.file, options.force)?;
     check_database(database).await?;
     let part = PathBuf::from([options.file.as_os_str(), ".part".as_ref()].join("".as_ref()));
     let file = create(&part)?;
     let outcome = async {
-        write(database, file.try_clone().map_err(told)?.into()).await?;
-        file.sync_all().map_err(told)?;
-        std::fs::rename(&part, &options.file).map_err(told)
+        write(database, file.try_clone().map_err(failed)?.into()).await?;
+        file.sync_all().map_err(failed)?;
+        std::fs::rename(&part, &options.file).map_err(failed)
     };
     outcome.await.inspect_err(|_| drop(std::fs::remove_file(&part)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes sure that the name is free, or is that of a file which may be overwritten.
+/// Checks that the file does not exist, or may be overwritten.
 fn check_file(file: &Path, may_overwrite: bool) -> Result<(), Failure> {
     let why = match std::fs::symlink_metadata(file) {
-        Ok(found) if !found.is_file() => "is no regular file; `-` writes to standard output",
+        Ok(found) if !found.is_file() => "is not a regular file; `-` writes to standard output",
         Ok(_) if !may_overwrite => "exists; overwrite it with --force",
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -56,7 +55,7 @@ fn check_file(file: &Path, may_overwrite: bool) -> Result<(), Failure> {
     Err(Failure(format!("{} {why}", file.display())))
 }
 
-/// Makes sure that there is something of Berth's to write, and the whole of it.
+/// Checks that the database has all of Berth's tables.
 async fn check_database(database: &Database) -> Result<(), Failure> {
     let mut conn = database.connect().await?;
     let status = schema::status(&mut conn).await.map_err(|error| Failure(error.to_string()))?;
@@ -69,7 +68,7 @@ async fn check_database(database: &Database) -> Result<(), Failure> {
         Status::Incomplete(_) | Status::Reference | Status::Foreign(_) | Status::Encoding(_) => {
             status.hindrance()
         }
-        // What servers need beside it is no matter: pg_dump says what it may not read.
+        // Other privileges that servers need do not matter: pg_dump reports unreadable tables.
         Status::Current
         | Status::Newer(_)
         | Status::Behind(_)
@@ -90,7 +89,7 @@ async fn write(database: &Database, output: Stdio) -> Result<(), Failure> {
     Err(Failure(format!("nothing was written, because pg_dump failed ({status})")))
 }
 
-/// A new file for its owner alone.
+/// Creates a file that only its owner can access.
 fn create(path: &Path) -> Result<File, Failure> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
         let path = path.display();

@@ -91,11 +91,11 @@ pub async fn grants(options: &GrantsOptions, database: &Database) -> Result<Stri
 /// # Errors
 /// The database has no tables of Berth that the role may read, or is unavailable.
 pub async fn faults(database: &Database) -> Result<Vec<String>, Failure> {
-    let told = |error: store::Error| Failure(error.to_string());
+    let failed = |error: store::Error| Failure(error.to_string());
     let mut conn = database.connect().await?;
-    let status = schema::status(&mut conn).await.map_err(told)?;
+    let status = schema::status(&mut conn).await.map_err(failed)?;
     let is_readable = match &status {
-        // For this, fewer privileges are enough than for a server.
+        // The check needs fewer privileges than a server.
         Status::Current | Status::Newer(_) | Status::Forbidden { .. } => true,
         Status::Behind(missing) => !schema::is_all(missing),
         Status::Ahead(_)
@@ -110,10 +110,10 @@ pub async fn faults(database: &Database) -> Result<Vec<String>, Failure> {
         return Err(Failure(why.clone()));
     }
     let faults = store::audit::audit(&mut conn).await;
-    faults.map_err(|error| hindrance.map_or_else(|| told(error), Failure))
+    faults.map_err(|error| hindrance.map_or_else(|| failed(error), Failure))
 }
 
-/// The exit code of a program that has ended: its own, or 1 if a signal ended it.
+/// The exit code of a finished program: its own, or 1 if a signal ended it.
 fn exit_code(status: std::process::ExitStatus) -> ExitCode {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.map_or(ExitCode::FAILURE, ExitCode::from)

@@ -1,4 +1,4 @@
-//! PostgreSQL's client programs: where they are, how they are told which database to use, and `berth db shell`.
+//! PostgreSQL's client programs: their paths and environment, and `berth db shell`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,9 +12,9 @@ use super::{ShellOptions, exit_code};
 use crate::server::embedded_postgres::PROGRAMS_VARIABLE;
 use crate::server::serve::{CONNECT_MAX, Database, Failure};
 
-/// Where Debian's packages put the programs of each major version.
+/// Directory in which Debian's packages install the programs of each major version.
 const DEBIAN: &str = "/usr/lib/postgresql";
-/// Variables of libpq that would lead to another server than the one that Berth uses.
+/// Variables of libpq that would lead to another server than Berth's.
 const MISLEADING: [&str; 4] = ["PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR", "PGTARGETSESSIONATTRS"];
 
 /// Runs `berth db shell`: psql in the terminal, until it ends.
@@ -22,7 +22,7 @@ const MISLEADING: [&str; 4] = ["PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR", "PGTA
 /// # Errors
 /// psql is not installed, or the primary cannot be found.
 pub async fn shell(options: &ShellOptions, database: &Database) -> Result<ExitCode, Failure> {
-    // Ctrl-C is for psql, which cancels a query with it.
+    // psql handles Ctrl-C: it cancels a query.
     let interrupts = signal(SignalKind::interrupt());
     let _interrupts = interrupts.map_err(|error| Failure(error.to_string()))?;
     let mut psql = client("psql", database).await?;
@@ -30,8 +30,8 @@ pub async fn shell(options: &ShellOptions, database: &Database) -> Result<ExitCo
     Ok(exit_code(status.map_err(|error| Failure(format!("psql: {error}")))?))
 }
 
-/// One of PostgreSQL's client programs, with the environment that leads it to the primary. Passwords are in the
-/// environment, because other users can read arguments.
+/// A command for one of PostgreSQL's client programs, with the environment for connecting to the primary. Passwords
+/// are in the environment, because other users can read arguments.
 ///
 /// # Errors
 /// The program is not installed, or the primary cannot be found.
@@ -58,7 +58,7 @@ fn environment(options: &PgConnectOptions) -> Vec<(&'static str, String)> {
     if let Some(settings) = options.get_options() {
         variables.push(("PGOPTIONS", settings.to_owned()));
     }
-    // The only way to read the password and the files.
+    // Only the URL gives access to the password and the files.
     let url = options.to_url_lossy();
     if let Some(password) = url.password() {
         let password = percent_encoding::percent_decode_str(password).decode_utf8_lossy();
@@ -72,15 +72,15 @@ fn environment(options: &PgConnectOptions) -> Vec<(&'static str, String)> {
             "sslkey" => "PGSSLKEY",
             _ => continue,
         };
-        // sqlx says of which sort a certificate is before the path.
+        // sqlx puts the kind of a certificate before the path.
         let value = value.strip_prefix("file: ").unwrap_or(&value);
         variables.push((variable, value.to_owned()));
     }
     variables
 }
 
-/// A program of the directory that the operator has named, or else the newest of Debian's packages, or else that of
-/// PATH: an older `pg_dump` refuses a newer server.
+/// The path of a program: in the directory that the operator has set, else in the newest of Debian's packages, else
+/// in PATH. An older `pg_dump` refuses a newer server.
 fn find(name: &str) -> Result<PathBuf, Failure> {
     let named = std::env::var_os(PROGRAMS_VARIABLE).filter(|named| !named.is_empty());
     let mut directories: Vec<PathBuf> = named.map(PathBuf::from).into_iter().collect();

@@ -1,7 +1,7 @@
-//! `berth db restore`: the database from a file that `berth db dump` wrote, completely or not at all.
+//! `berth db restore`: restores the database from a file of `berth db dump`, completely or not at all.
 //!
-//! `pg_restore` turns the file into SQL. psql runs one transaction: statements that drop the old tables, this
-//! SQL, and statements that fail if the new tables are not those of Berth.
+//! `pg_restore` turns the file into SQL. psql runs one transaction: statements that drop the old tables, this SQL,
+//! and statements that fail if the new tables are not Berth's.
 
 use std::fs::File;
 use std::process::{ExitCode, Stdio};
@@ -16,14 +16,14 @@ use crate::store::audit::audit;
 use crate::store::schema::{self, Status};
 use crate::store::sessions;
 
-/// The exit code when the restored data has faults, or this program cannot use them.
+/// The exit code if the restored data is inconsistent, or unusable for this program.
 const FAULTY: u8 = 2;
 
-/// Runs `berth db restore`, and returns the lines to print and the exit code.
+/// Runs `berth db restore`, and returns the output lines and the exit code.
 ///
 /// # Errors
-/// A server uses the database, it has something else in it, the file is no dump of Berth, or a program fails. Nothing
-/// is changed then.
+/// A server uses the database, it has other contents, the file is not a dump of Berth, or a program fails. Nothing is
+/// changed then.
 pub async fn restore(
     options: &RestoreOptions,
     database: &Database,
@@ -31,8 +31,8 @@ pub async fn restore(
     let input = if options.file.as_os_str() == "-" {
         Stdio::inherit()
     } else {
-        let told = |error| Failure(format!("{}: {error}", options.file.display()));
-        File::open(&options.file).map_err(told)?.into()
+        let failed = |error| Failure(format!("{}: {error}", options.file.display()));
+        File::open(&options.file).map_err(failed)?.into()
     };
     let mut conn = database.connect().await?;
     check(&mut conn, options.replace).await?;
@@ -40,16 +40,16 @@ pub async fn restore(
     report(&mut conn).await
 }
 
-/// Makes sure that what is replaced may be replaced.
+/// Checks that the existing tables may be replaced.
 async fn check(conn: &mut PgConnection, replace: bool) -> Result<(), Failure> {
-    let told = |error: crate::store::Error| Failure(error.to_string());
-    let servers = sessions::of_berth(conn).await.map_err(told)?;
+    let failed = |error: crate::store::Error| Failure(error.to_string());
+    let servers = sessions::of_berth(conn).await.map_err(failed)?;
     if servers > 0 {
         return Err(Failure(format!(
             "{servers} connections of Berth to this database are open: stop all replicas first"
         )));
     }
-    let status = schema::status(conn).await.map_err(told)?;
+    let status = schema::status(conn).await.map_err(failed)?;
     let why = match &status {
         Status::Reference | Status::Foreign(_) | Status::Encoding(_) | Status::Forbidden { .. } => {
             status.hindrance()
@@ -69,16 +69,16 @@ async fn check(conn: &mut PgConnection, replace: bool) -> Result<(), Failure> {
     why.map_or(Ok(()), |why| Err(Failure(why)))
 }
 
-/// Drops the old tables, loads the file and checks that its tables are those of Berth, in one transaction.
+/// Drops the old tables, loads the file and checks that its tables are Berth's, in one transaction.
 async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
-    let told = |error: std::io::Error| Failure(format!("nothing was restored: {error}"));
+    let failed = |error: std::io::Error| Failure(format!("nothing was restored: {error}"));
     let mut pg_restore = client("pg_restore", database).await?;
     let pg_restore = pg_restore.args(["--no-owner", "--no-privileges", "--file=-"]);
-    let mut reader = pg_restore.stdin(input).stdout(Stdio::piped()).spawn().map_err(told)?;
+    let mut reader = pg_restore.stdin(input).stdout(Stdio::piped()).spawn().map_err(failed)?;
     let mut psql = client("psql", database).await?;
     let psql = psql.args(["--no-psqlrc", "--quiet", "--single-transaction", "--file=-"]);
     let psql = psql.args(["--set", "ON_ERROR_STOP=1"]);
-    let mut writer = psql.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(told)?;
+    let mut writer = psql.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(failed)?;
     let (Some(mut statements), Some(mut into)) = (reader.stdout.take(), writer.stdin.take()) else {
         return Err(Failure("nothing was restored: there is no pipe".to_owned()));
     };
@@ -90,11 +90,11 @@ async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
     };
     let copied = copied.await;
     drop(statements);
-    let read = reader.wait().await.map_err(told)?;
-    // psql ends with an error of its own when a statement fails, and then reads no further.
+    let read = reader.wait().await.map_err(failed)?;
+    // psql exits with an error when a statement fails, and stops reading.
     if copied.is_ok() && !read.success() {
         // It would commit at the end of its input.
-        writer.kill().await.map_err(told)?;
+        writer.kill().await.map_err(failed)?;
         return Err(Failure(format!("nothing was restored, because pg_restore failed ({read})")));
     }
     let copied = match copied {
@@ -102,24 +102,24 @@ async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
         Err(error) => Err(error),
     };
     drop(into);
-    let written = writer.wait().await.map_err(told)?;
+    let written = writer.wait().await.map_err(failed)?;
     if !written.success() {
         return Err(Failure(format!("nothing was restored, because psql failed ({written})")));
     }
-    copied.map_err(told)
+    copied.map_err(failed)
 }
 
-/// What the database is now.
+/// Checks the restored database.
 async fn report(conn: &mut PgConnection) -> Result<(Vec<String>, ExitCode), Failure> {
-    let told = |error: crate::store::Error| Failure(error.to_string());
-    let status = schema::status(conn).await.map_err(told)?;
+    let failed = |error: crate::store::Error| Failure(error.to_string());
+    let status = schema::status(conn).await.map_err(failed)?;
     if let Some(why) = status.hindrance() {
-        // A backup of an older version is followed by `berth db migrate`.
+        // A backup of an older version needs `berth db migrate` next.
         let is_older = matches!(status, Status::Behind(_));
         let code = if is_older { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
         return Ok((vec![format!("restored; {why}")], code));
     }
-    let mut lines = audit(conn).await.map_err(told)?;
+    let mut lines = audit(conn).await.map_err(failed)?;
     let code = if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
     lines.push(format!("restored; the schema is current; {} faults", lines.len()));
     Ok((lines, code))

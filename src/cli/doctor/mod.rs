@@ -1,4 +1,4 @@
-//! `berth doctor` and `berth upgrade-check`: how findings are printed.
+//! `berth doctor` and `berth upgrade-check`: options and output.
 
 pub mod checks;
 
@@ -25,7 +25,7 @@ pub struct DoctorOptions {
 /// Options of `config check`.
 #[derive(Args, Clone, Debug)]
 pub struct CheckOptions {
-    /// Also make the checks of `berth doctor`, which reach the database and Keystone.
+    /// Also run the checks of `berth doctor`, which connect to the database and Keystone.
     #[arg(long)]
     pub online: bool,
 
@@ -34,7 +34,7 @@ pub struct CheckOptions {
     pub config: Config,
 }
 
-/// How findings are printed.
+/// Output format of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum FindingFormat {
     /// Lines, for people.
@@ -43,7 +43,7 @@ pub enum FindingFormat {
     Json,
 }
 
-/// The findings as text, and whether nothing has failed.
+/// The findings as text, and whether no check has failed.
 pub fn findings(found: &[Finding], format: FindingFormat) -> (String, bool) {
     let verdict = worst(found);
     let text = match format {
@@ -76,7 +76,7 @@ fn lines(found: &[Finding], verdict: Verdict) -> String {
             let _ = writeln!(text, "{:7}  {:width$}  do: {advice}", "", "");
         }
     }
-    let count = |wanted| found.iter().filter(|finding| finding.verdict == wanted).count();
+    let count = |verdict| found.iter().filter(|finding| finding.verdict == verdict).count();
     let (failures, warnings) = (count(Verdict::Failure), count(Verdict::Warning));
     let _ = match verdict {
         Verdict::Fine | Verdict::Skipped => writeln!(text, "nothing is wrong"),

@@ -1,4 +1,4 @@
-//! `berth history`: who has changed a provider or a consumer.
+//! `berth history`: shows the changes of a provider or a consumer, with their authors.
 
 mod words;
 
@@ -13,7 +13,7 @@ use crate::server::opening::settle_schema;
 use crate::server::serve::{Database, Failure};
 use crate::store::history::reading::{HistoryEntry, HistoryQuery, HistoryResult, Period, read};
 
-/// The most entries that are printed.
+/// Maximum number of entries in the output.
 const LIMIT_MAX: i64 = 100_000;
 
 /// Options of `history`.
@@ -24,12 +24,12 @@ pub struct HistoryQueryOptions {
     #[arg(value_name = "PROVIDER|CONSUMER")]
     pub object: String,
 
-    /// Only changes since then: a time (`2026-11-22T20:00:00Z`), a date, or an age (`90s`, `30m`,
-    /// `12h`, `7d`).
+    /// Show changes from this time on: a time (`2026-11-22T20:00:00Z`), a date, or an age (`90s`, `30m`, `12h`,
+    /// `7d`).
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub since: Option<OffsetDateTime>,
 
-    /// Print at most this many changes, the newest.
+    /// Maximum number of changes to print; the newest are printed.
     #[arg(long, value_name = "COUNT", default_value = "50",
           value_parser = clap::value_parser!(u32).range(1..=LIMIT_MAX))]
     pub limit: u32,
@@ -43,7 +43,7 @@ pub struct HistoryQueryOptions {
     pub db: DbOptions,
 }
 
-/// Runs `berth history`, and returns the text that it prints.
+/// Runs `berth history`, and returns its output.
 ///
 /// # Errors
 /// Changes have never been recorded, or the database is unavailable.
@@ -79,11 +79,11 @@ fn seconds(time: OffsetDateTime) -> f64 {
     time.unix_timestamp_nanos() as f64 / 1e9
 }
 
-/// What was found, for people.
+/// The changes as text.
 fn text(options: &HistoryQueryOptions, found: &HistoryResult) -> String {
     let object = &options.object;
     let mut text = if found.objects.is_empty() {
-        format!("No provider is or was named {object:?}, as far as is known.\n")
+        format!("No provider is or was named {object:?}, as far as is recorded.\n")
     } else if found.entries.is_empty() {
         format!("No change of {object} is recorded.\n")
     } else {
@@ -113,7 +113,7 @@ fn table(found: &HistoryResult) -> String {
     columns(heads, rows)
 }
 
-/// From when on changes are known, and when none were recorded.
+/// Describes the recorded periods and their gaps.
 fn reach(since: Option<OffsetDateTime>, periods: &[Period]) -> String {
     let Some(first) = periods.first() else { return String::new() };
     let is_too_early = since.is_some_and(|since| seconds(since) < first.began_at);
@@ -122,19 +122,19 @@ fn reach(since: Option<OffsetDateTime>, periods: &[Period]) -> String {
     let next = periods.iter().skip(1).map(Some).chain([None]);
     for (period, next) in periods.iter().zip(next) {
         let Some(ended) = &period.ended else { continue };
-        let told = match next {
+        let gap = match next {
             Some(Period { began, .. }) => {
                 format!("From {ended} to {began} changes were not recorded")
             }
             None => format!("Since {ended} changes are not recorded"),
         };
-        text += &told;
+        text += &gap;
         text += ": there were servers without --history.\n";
     }
     text
 }
 
-/// What was found, for programs.
+/// The changes as JSON.
 fn document(found: &HistoryResult) -> Value {
     let periods: Value = found
         .periods
@@ -198,11 +198,11 @@ mod tests {
             period("C", 30.0, Some("D")),
             period("E", 40.0, Some("F")),
         ];
-        let told = reach(None, &three);
-        let lines: Vec<&str> = told.lines().collect();
-        assert_eq!(lines.len(), 4, "{told}");
-        assert!(lines[1].starts_with("From B to C changes were not recorded"), "{told}");
-        assert!(lines[2].starts_with("From D to E changes were not recorded"), "{told}");
-        assert!(lines[3].starts_with("Since F changes are not recorded"), "{told}");
+        let text = reach(None, &three);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(lines[1].starts_with("From B to C changes were not recorded"), "{text}");
+        assert!(lines[2].starts_with("From D to E changes were not recorded"), "{text}");
+        assert!(lines[3].starts_with("Since F changes are not recorded"), "{text}");
     }
 }

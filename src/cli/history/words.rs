@@ -1,4 +1,4 @@
-//! A change in few words, from the states before and after.
+//! Summarises a change from the states before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,16 +7,16 @@ use uuid::Uuid;
 
 use crate::store::history::reading::HistoryEntry;
 
-/// The longest text of a change, in characters.
+/// Maximum length of a summary, in characters.
 const LENGTH_MAX: usize = 160;
 
-/// A state as JSON; null if there is none.
+/// A state as JSON; null if it does not exist.
 pub(super) fn state(text: Option<&str>) -> Value {
-    // PostgreSQL stores it as JSON, so it is that.
+    // PostgreSQL stores it as JSON, so it is valid.
     text.and_then(|text| serde_json::from_str(text).ok()).map_or(Value::Null, |state: Value| state)
 }
 
-/// What has changed. Providers are named by their present names.
+/// Summarises a change. Providers are shown by their present names.
 pub(super) fn change(entry: &HistoryEntry, names: &BTreeMap<Uuid, String>) -> String {
     let (before, after) = (state(entry.before.as_deref()), state(entry.after.as_deref()));
     let mut parts = Vec::new();
@@ -47,8 +47,8 @@ fn pair(key: &str, value: &str) -> String {
     if value.is_empty() { key.to_owned() } else { format!("{key}={value}") }
 }
 
-/// The values of a state, by where they stand: `VCPU.total` of inventories, `VCPU@host` of allocations, the name itself
-/// of a trait. Of an inventory that the `other` state does not have, only the total.
+/// The values of a state, by place: `VCPU.total` of inventories, `VCPU@host` of allocations, the name of a trait. For
+/// an inventory that the `other` state lacks, only the total.
 fn leaves(
     state: &Value,
     other: &Value,

@@ -1,4 +1,4 @@
-//! The whole cloud, looked at now and then: what of each class is used, and which providers change most.
+//! Snapshots of the whole cloud: the usage of each class, and the providers that change most.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -10,11 +10,11 @@ use crate::cli::providers::{Progress, Provider, bulk, list, read};
 use crate::moving::placement_client::{Client, Microversion};
 use crate::server::serve::Failure;
 
-/// What is asked of each provider.
+/// Parts that are read of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];
-/// Above so many providers, nothing is asked of each of them, if the service does not tell of all at once.
+/// Maximum number of providers that are read one by one, if the service has no bulk read.
 const ASKED_MAX: usize = 1000;
-/// How many providers are named.
+/// Maximum number of changing providers in the output.
 const HOTTEST: usize = 20;
 
 /// The cloud at one moment.
@@ -23,7 +23,7 @@ pub(super) struct Cloud {
     at: Instant,
     /// Name and generation by UUID.
     generations: HashMap<String, (String, i64)>,
-    /// The fullest first; empty if there are too many providers to ask of each.
+    /// The fullest first; empty if there are too many providers to read.
     pub(super) classes: Vec<Class>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Class {
     pub(super) used: i64,
 }
 
-/// A provider that changes: with each write to it, its generation grows by one.
+/// A provider that changes: each write increments its generation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Hot {
     pub(super) name: String,
@@ -43,10 +43,10 @@ pub(super) struct Hot {
 }
 
 impl Cloud {
-    /// Looks at it: in one request if the service is Berth.
+    /// Reads the cloud, in one request if the service is Berth.
     ///
     /// # Errors
-    /// The service cannot be asked.
+    /// The service does not respond.
     pub(super) async fn read(client: &Client, version: Microversion) -> Result<Self, Failure> {
         if let Some(providers) = bulk(client, version, &PARTS, None).await? {
             return Ok(Self::of(providers));
@@ -74,7 +74,7 @@ impl Cloud {
         Self { at: Instant::now(), generations, classes }
     }
 
-    /// The providers that have changed most since another look.
+    /// The providers that have changed most since another snapshot.
     pub(super) fn hottest(&self, before: &Self) -> Vec<Hot> {
         let seconds = self.at.duration_since(before.at).as_secs_f64();
         let changes = self.generations.iter().filter_map(|(uuid, (name, now))| {

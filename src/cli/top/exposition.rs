@@ -1,4 +1,4 @@
-//! Prometheus's text format, as `/metrics` has it: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! Prometheus's text format, as in `/metrics`: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ pub(super) struct Sample {
     pub(super) value: f64,
 }
 
-/// All samples by the names of their metrics.
+/// All samples by metric name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Samples(BTreeMap<String, Vec<Sample>>);
 
 impl Samples {
-    /// Reads a text. What is no sample, such as a comment, is left out.
+    /// Parses a text. Lines without a sample, such as comments, are ignored.
     pub(super) fn parse(text: &str) -> Self {
         let mut samples = Self::default();
         for line in text.lines() {
@@ -30,7 +30,7 @@ impl Samples {
         self.0.get(metric).map_or(&[], Vec::as_slice)
     }
 
-    /// The sum of the samples of a metric that have these labels; `None` if there is none.
+    /// The sum of a metric's samples with these labels; `None` if there are no such samples.
     pub(super) fn sum(&self, metric: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let has =
             |sample: &&Sample| labels.iter().all(|(name, value)| sample.label(name) == Some(value));
@@ -45,14 +45,14 @@ impl Sample {
     }
 }
 
-/// The sample of a line: `name{label="value",...} number`.
+/// Parses a line: `name{label="value",...} number`.
 fn sample(line: &str) -> Option<(String, Sample)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
         return None;
     }
     let (name, labels, rest) = match line.split_once('{') {
-        // A space before the brace ends the name: the brace is of something else.
+        // If a space precedes the brace, the brace is not part of the name.
         Some((name, rest)) if !name.contains(' ') => {
             let (labels, rest) = labels(rest)?;
             (name, labels, rest)
@@ -62,12 +62,12 @@ fn sample(line: &str) -> Option<(String, Sample)> {
             (name, BTreeMap::new(), rest)
         }
     };
-    // A time may follow.
+    // A timestamp may follow.
     let value = rest.split_whitespace().next()?.parse().ok()?;
     Some((name.to_owned(), Sample { labels, value }))
 }
 
-/// The labels of a sample, up to the brace behind them, and what follows it.
+/// The labels of a sample, up to the closing brace, and the rest.
 fn labels(mut text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let mut labels = BTreeMap::new();
     loop {
@@ -82,7 +82,7 @@ fn labels(mut text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     }
 }
 
-/// A text up to the quote that ends it, without its escapes, and what follows.
+/// A text up to the closing quote, unescaped, and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.char_indices();

@@ -1,4 +1,4 @@
-//! What a server does at present: the difference between two looks at its metrics.
+//! Activity of a server: the difference between two readings of its metrics.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::exposition::Samples;
 
-/// The buckets of a histogram: how many observations were at most so great, ascending.
+/// The buckets of a histogram: upper bounds with cumulative counts, ascending.
 type Buckets = Vec<(f64, f64)>;
 
-/// What a server did between two looks.
+/// Activity of a server between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Figures {
     pub(super) version: Option<String>,
@@ -23,11 +23,11 @@ pub(super) struct Figures {
     /// The busiest first.
     pub(super) routes: Vec<Route>,
     pub(super) claims: Claims,
-    /// Reading what has changed from the database.
+    /// Reads of changes from the database.
     pub(super) refresh: Timing,
     pub(super) refresh_failures_per_second: f64,
     pub(super) transactions_retried_per_second: f64,
-    /// Connections to the database in use, and how many there may be.
+    /// Connections to the database: in use, and maximum.
     pub(super) pool: Option<(f64, f64)>,
     pub(super) candidates_per_second: f64,
     pub(super) plans_per_second: f64,
@@ -48,7 +48,7 @@ pub(super) struct Route {
     pub(super) timing: Timing,
 }
 
-/// How often something was done, and how long it took, in seconds.
+/// Rate of an operation, and its duration in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Timing {
     pub(super) per_second: f64,
@@ -62,7 +62,7 @@ pub(super) struct Timing {
 pub(super) struct Claims {
     pub(super) written_per_second: f64,
     pub(super) refused_per_second: f64,
-    /// Claims in one transaction, in the mean.
+    /// Mean number of claims per transaction.
     pub(super) batch_size: Option<f64>,
     pub(super) batch: Timing,
 }
@@ -76,7 +76,7 @@ pub(super) struct Turns {
 }
 
 impl Figures {
-    /// The figures between two looks that are so many seconds apart.
+    /// The activity between two readings that are `seconds` apart.
     pub(super) fn between(before: &Samples, now: &Samples, seconds: f64) -> Self {
         let change = Change { before, now, seconds: seconds.max(f64::MIN_POSITIVE) };
         let gauge = |name: &str| now.sum(name, &[]);
@@ -121,7 +121,7 @@ impl Figures {
     }
 }
 
-/// Two looks.
+/// Two readings.
 struct Change<'s> {
     before: &'s Samples,
     now: &'s Samples,
@@ -129,7 +129,7 @@ struct Change<'s> {
 }
 
 impl Change<'_> {
-    /// How much a counter has grown per second. One that has become smaller has begun again.
+    /// Increase of a counter per second. A decrease means a restart at 0.
     fn rate(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let Some(now) = self.now.sum(name, labels) else { return 0.0 };
         let before = self.before.sum(name, labels).map_or(0.0, |before| before);
@@ -153,7 +153,7 @@ impl Change<'_> {
         }
     }
 
-    /// How much each bucket of a histogram has grown, over all series with these labels.
+    /// Increase of each bucket of a histogram, summed over all series with these labels.
     fn buckets(&self, name: &str, labels: &[(&str, &str)]) -> Buckets {
         let mut bounds: Vec<(f64, &str)> = self
             .now
@@ -173,7 +173,7 @@ impl Change<'_> {
         bounds.into_iter().map(grown).collect()
     }
 
-    /// What was asked, the busiest routes first.
+    /// The requests by route, the busiest first.
     fn routes(&self) -> Vec<Route> {
         const METRIC: &str = "http_server_request_duration_seconds";
         let mut statuses: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
@@ -195,7 +195,7 @@ impl Change<'_> {
                     let labels = [method, route, ("http_response_status_code", *code)];
                     self.rate(&format!("{METRIC}_count"), &labels)
                 });
-                // The sum of nothing would be -0.
+                // An empty sum would be -0.
                 rates.fold(0.0, |sum, more| sum + more)
             };
             Route {
@@ -213,15 +213,15 @@ impl Change<'_> {
     }
 }
 
-/// The value below which this part of the observations is: within its bucket, they are taken to be spread
-/// evenly. In the last bucket, its lower bound.
+/// The value below which a share of the observations lies, assuming an even spread within buckets. For the last
+/// bucket, its lower bound.
 fn quantile(buckets: &Buckets, part: f64) -> Option<f64> {
     let all = buckets.last().map(|(_, count)| *count).filter(|count| *count > 0.0)?;
-    let wanted = all * part;
+    let rank = all * part;
     let (mut lower, mut below) = (0.0, 0.0);
     for (bound, count) in buckets {
-        if *count >= wanted {
-            let within = if *count > below { (wanted - below) / (count - below) } else { 1.0 };
+        if *count >= rank {
+            let within = if *count > below { (rank - below) / (count - below) } else { 1.0 };
             return Some(if bound.is_finite() { lower + (bound - lower) * within } else { lower });
         }
         (lower, below) = (*bound, *count);
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!((route.method.as_str(), route.path.as_str()), ("GET", "/usages"));
         assert!((route.timing.per_second - 12.0).abs() < 1e-9);
         assert!((route.failed_per_second - 2.0).abs() < 1e-9);
-        // The server was started again: its counters begin at 0.
+        // The server was restarted: its counters begin at 0.
         assert!((figures.claims.written_per_second - 5.0).abs() < 1e-9);
         assert!((figures.turns[0].waiting - 3.0).abs() < 1e-9);
         assert_eq!(figures.processors, None);

@@ -1,4 +1,4 @@
-//! `berth top`: what a server does at present, and what changes in the cloud.
+//! `berth top`: shows the activity of a server, and changes in the cloud.
 
 mod cloud;
 mod exposition;
@@ -24,13 +24,13 @@ use crate::http_client::{ClientTls, HttpClient};
 use crate::moving::placement_client::{Client, Microversion};
 use crate::server::serve::Failure;
 
-/// The largest answer of `/metrics`, in bytes.
+/// Maximum size of `/metrics`, in bytes.
 const METRICS_MAX: usize = 16 << 20;
-/// How long `/metrics` may take.
+/// Timeout for `/metrics`.
 const METRICS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Looking at the whole cloud takes at most this part of the time.
+/// Reading the whole cloud takes at most this part of the time.
 const CLOUD_SHARE: u32 = 10;
-/// How often keys are looked for.
+/// Interval for checking keys.
 const KEYS: Duration = Duration::from_millis(200);
 
 /// Options of `top`.
@@ -45,12 +45,12 @@ pub struct TopOptions {
     )]
     pub admin_url: Url,
 
-    /// Seconds between two looks.
+    /// Seconds between two readings.
     #[arg(long, default_value = "2", value_name = "SECONDS",
           value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub interval: u16,
 
-    /// Look twice, print what was done in between as JSON, and end.
+    /// Take two readings, print the activity in between as JSON, and exit.
     #[arg(long)]
     pub json: bool,
 
@@ -59,19 +59,19 @@ pub struct TopOptions {
     pub service: ServiceOptions,
 }
 
-/// What is shown.
+/// State of the screen.
 struct View {
     url: String,
     interval: u16,
     is_paused: bool,
-    /// What the server does, or why that is not known.
+    /// The server's activity, or an error.
     server: Result<Figures, String>,
-    /// The last look at the cloud, if there was one, or why there was none.
+    /// The latest snapshot of the cloud, if any, or an error.
     cloud: Result<Option<Cloud>, String>,
     hottest: Vec<Hot>,
 }
 
-/// What keys ask for.
+/// Actions of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Quit,
@@ -79,36 +79,36 @@ enum Key {
     Redraw,
 }
 
-/// Runs `berth top`, and returns the text that it prints in the end.
+/// Runs `berth top`, and returns its final output.
 ///
 /// # Errors
-/// The service cannot be asked, or standard output is no terminal.
+/// The service does not respond, or standard output is not a terminal.
 pub async fn run(options: &TopOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
     let url = client.url().await.map_err(|error| Failure(error.to_string()))?.to_string();
-    let looking = Looking::new(client, version, options, url)?;
+    let poller = Poller::new(client, version, options, url)?;
     if options.json {
-        return once(looking).await;
+        return once(poller).await;
     }
     if !std::io::stdout().is_terminal() {
-        return Err(Failure("standard output is no terminal: see --json".to_owned()));
+        return Err(Failure("standard output is not a terminal: see --json".to_owned()));
     }
     let mut terminal =
         ratatui::try_init().map_err(|error| Failure(format!("the terminal fails: {error}")))?;
-    let done = watch(looking, &mut terminal).await;
+    let done = watch(poller, &mut terminal).await;
     ratatui::restore();
     done.map(|()| String::new())
 }
 
-/// What is done in one interval, as JSON.
-async fn once(mut looking: Looking) -> Result<String, Failure> {
-    looking.look_at_server().await;
-    looking.look_at_cloud().await;
-    tokio::time::sleep(Duration::from_secs(looking.view.interval.into())).await;
-    looking.look_at_server().await;
-    looking.look_at_cloud().await;
-    let View { server, cloud, hottest, .. } = looking.view;
+/// The activity in one interval, as JSON.
+async fn once(mut poller: Poller) -> Result<String, Failure> {
+    poller.poll_server().await;
+    poller.poll_cloud().await;
+    tokio::time::sleep(Duration::from_secs(poller.view.interval.into())).await;
+    poller.poll_server().await;
+    poller.poll_cloud().await;
+    let View { server, cloud, hottest, .. } = poller.view;
     let cloud = cloud.map_err(Failure)?;
     let classes = cloud.map(|cloud| cloud.classes);
     let (server, why) = server.map_or_else(|why| (None, Some(why)), |it| (Some(it), None));
@@ -117,35 +117,32 @@ async fn once(mut looking: Looking) -> Result<String, Failure> {
     Ok(format!("{all:#}"))
 }
 
-/// Shows everything until a key ends it.
-async fn watch(
-    mut looking: Looking,
-    terminal: &mut ratatui::DefaultTerminal,
-) -> Result<(), Failure> {
+/// Shows the screen until a key ends it.
+async fn watch(mut poller: Poller, terminal: &mut ratatui::DefaultTerminal) -> Result<(), Failure> {
     let mut keys = keys();
-    let mut ticks = tokio::time::interval(Duration::from_secs(looking.view.interval.into()));
+    let mut ticks = tokio::time::interval(Duration::from_secs(poller.view.interval.into()));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         terminal
-            .draw(|frame| screen::draw(frame, &looking.view))
+            .draw(|frame| screen::draw(frame, &poller.view))
             .map_err(|error| Failure(format!("the terminal fails: {error}")))?;
         tokio::select! {
             key = keys.recv() => match key {
                 None | Some(Key::Quit) => return Ok(()),
-                Some(Key::Pause) => looking.view.is_paused = !looking.view.is_paused,
+                Some(Key::Pause) => poller.view.is_paused = !poller.view.is_paused,
                 Some(Key::Redraw) => {}
             },
-            _ = ticks.tick(), if !looking.view.is_paused => {
-                looking.look_at_server().await;
-                if looking.cloud_is_due() {
-                    looking.look_at_cloud().await;
+            _ = ticks.tick(), if !poller.view.is_paused => {
+                poller.poll_server().await;
+                if poller.cloud_is_due() {
+                    poller.poll_cloud().await;
                 }
             }
         }
     }
 }
 
-/// The keys that are pressed, read by a thread of its own.
+/// Pressed keys, read by a separate thread.
 fn keys() -> mpsc::Receiver<Key> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
@@ -180,19 +177,19 @@ fn key_of(event: &Event) -> Option<Key> {
     quits.then_some(Key::Quit)
 }
 
-/// Looks at the server and at the cloud.
-struct Looking {
+/// Reads the server and the cloud.
+struct Poller {
     client: Client,
     version: Microversion,
     http: HttpClient,
     metrics: Url,
     view: View,
     samples: Option<(Instant, Samples)>,
-    /// When the next look at the cloud is due.
+    /// Time of the next snapshot of the cloud.
     due: Instant,
 }
 
-impl Looking {
+impl Poller {
     fn new(
         client: Client,
         version: Microversion,
@@ -206,7 +203,7 @@ impl Looking {
             url,
             interval: options.interval,
             is_paused: false,
-            server: Err("not known yet".to_owned()),
+            server: Err("no data yet".to_owned()),
             cloud: Ok(None),
             hottest: Vec::new(),
         };
@@ -221,8 +218,8 @@ impl Looking {
         })
     }
 
-    /// Reads the metrics, and makes figures of them and of those of the time before.
-    async fn look_at_server(&mut self) {
+    /// Reads the metrics, and computes the activity since the previous reading.
+    async fn poll_server(&mut self) {
         match self.metrics().await {
             Err(why) => {
                 self.samples = None;
@@ -246,10 +243,10 @@ impl Looking {
     async fn metrics(&self) -> Result<Samples, String> {
         let request = self.http.request(Method::GET, self.metrics.clone());
         let exchange = timeout(METRICS_TIMEOUT, self.http.exchange(request, METRICS_MAX)).await;
-        let late = |_| format!("no answer within {} s", METRICS_TIMEOUT.as_secs());
+        let late = |_| format!("no response within {} s", METRICS_TIMEOUT.as_secs());
         let answer = exchange.map_err(late)?.map_err(|error| error.to_string())?;
         if answer.status != StatusCode::OK {
-            return Err(format!("the answer is {}", answer.status));
+            return Err(format!("the response is {}", answer.status));
         }
         Ok(Samples::parse(&String::from_utf8_lossy(&answer.body)))
     }
@@ -258,7 +255,7 @@ impl Looking {
         Instant::now() >= self.due
     }
 
-    async fn look_at_cloud(&mut self) {
+    async fn poll_cloud(&mut self) {
         let began = Instant::now();
         match Cloud::read(&self.client, self.version).await {
             Err(why) => self.view.cloud = Err(why.to_string()),

@@ -1,4 +1,4 @@
-//! What `berth top` shows on a terminal.
+//! The screen of `berth top`.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,10 +11,9 @@ use super::figures::{Figures, Timing};
 use crate::cli::bars::{Colours, bar};
 use crate::observe::printable::escaped;
 
-/// The width of a bar, in characters.
+/// Width of a bar, in characters.
 const BAR: usize = 20;
 
-/// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let rows =
         [Constraint::Length(2), Constraint::Min(8), Constraint::Length(9), Constraint::Min(6)];
@@ -57,7 +56,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, view: &View) {
         words.extend(mib);
     }
     let title = Line::from(escaped(&words.join("  "))).bold();
-    let pause = if view.is_paused { "p goes on" } else { "p pauses" };
+    let pause = if view.is_paused { "p resumes" } else { "p pauses" };
     let keys = Line::from(format!("q quits, {pause}, every {} s", view.interval)).dim();
     frame.render_widget(Paragraph::new(vec![title, keys]), area);
 }
@@ -124,9 +123,9 @@ fn draw_planner(frame: &mut Frame<'_>, area: Rect, figures: &Figures) {
 fn draw_classes(frame: &mut Frame<'_>, area: Rect, view: &View) {
     let lines = match &view.cloud {
         Err(why) => vec![why.clone()],
-        Ok(None) => vec!["not known yet".to_owned()],
+        Ok(None) => vec!["no data yet".to_owned()],
         Ok(Some(cloud)) if cloud.classes.is_empty() => {
-            vec!["there is no inventory, or there are too many providers to ask".to_owned()]
+            vec!["there is no inventory, or there are too many providers to read".to_owned()]
         }
         Ok(Some(cloud)) => {
             let width = cloud.classes.iter().map(|it| it.name.len()).fold(0, usize::max);
@@ -187,7 +186,7 @@ mod tests {
     use crate::cli::top::exposition::Samples;
     use crate::cli::top::figures::Figures;
 
-    /// What the terminal shows.
+    /// The contents of the screen.
     fn shown(view: &View) -> String {
         let mut terminal = Terminal::new(TestBackend::new(100, 32)).unwrap();
         terminal.draw(|frame| draw(frame, view)).unwrap();
@@ -227,13 +226,13 @@ mod tests {
             "250",
             "plan          1 in progress, 3 waiting",
             r"12.5/s  host-7\nforged",
-            "not known yet",
+            "no data yet",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
         view.server = Err("no metrics".to_owned());
         view.is_paused = true;
         let text = shown(&view);
-        assert!(text.contains("no metrics") && text.contains("p goes on"), "{text}");
+        assert!(text.contains("no metrics") && text.contains("p resumes"), "{text}");
     }
 }

@@ -7,10 +7,10 @@ use crate::cli::bars::{Colours, bar};
 use crate::cli::providers::{Inventory, Provider};
 use crate::observe::printable::escaped;
 
-/// The width of a bar, in characters.
+/// Width of a bar, in characters.
 const BAR: usize = 20;
 
-/// Trees of providers; parents stand before their children.
+/// Draws trees of providers; parents come before their children.
 pub(super) fn draw(providers: &[Provider], colours: Colours) -> String {
     let mut children: HashMap<&str, Vec<&Provider>> = HashMap::new();
     let mut known: HashSet<&str> = HashSet::new();
@@ -23,7 +23,7 @@ pub(super) fn draw(providers: &[Provider], colours: Colours) -> String {
         known.insert(&provider.uuid);
     }
     let mut text = String::new();
-    // Each with what stands in front of its name, and in front of all further lines.
+    // Each with the prefixes of its first line, and of all further lines.
     let mut open: Vec<(&Provider, String, String)> =
         roots.into_iter().rev().map(|root| (root, String::new(), String::new())).collect();
     while let Some((provider, first, rest)) = open.pop() {

@@ -1,4 +1,4 @@
-//! `berth tree`: resource providers as trees, with what they have and what of it is used.
+//! `berth tree`: shows resource providers as trees, with their inventories and usage.
 
 pub(super) mod drawing;
 
@@ -15,18 +15,18 @@ use crate::server::serve::Failure;
 /// Options of `tree`.
 #[derive(Args, Clone, Debug)]
 pub struct TreeOptions {
-    /// Name or UUID of a provider, whose whole tree is shown; without, all trees.
+    /// Name or UUID of a provider, whose tree is shown. Default: all trees.
     #[arg(value_name = "PROVIDER")]
     pub provider: Option<String>,
 
-    /// Show nothing if there are more providers than this.
+    /// Maximum number of providers; if there are more, nothing is shown.
     ///
-    /// OpenStack Placement is asked four times for each; Berth tells of all of them at once.
+    /// OpenStack Placement needs four requests for each; Berth returns all of them at once.
     #[arg(long, value_name = "COUNT", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub limit: u32,
 
-    /// How the providers are printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -35,10 +35,10 @@ pub struct TreeOptions {
     pub service: ServiceOptions,
 }
 
-/// Runs `berth tree`, and returns the text that it prints.
+/// Runs `berth tree`, and returns its output.
 ///
 /// # Errors
-/// The service cannot be asked, or there is no such provider.
+/// The service does not respond, or there is no such provider.
 pub async fn run(options: &TreeOptions) -> Result<String, Failure> {
     let client = options.service.reader().map_err(Failure)?;
     let version = version(&client).await?;
@@ -60,7 +60,7 @@ pub async fn run(options: &TreeOptions) -> Result<String, Failure> {
     })
 }
 
-/// The providers that are shown: those of one tree, or all.
+/// Reads the providers of one tree, or all.
 async fn providers(
     client: &Client,
     version: Microversion,

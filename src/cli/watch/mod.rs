@@ -1,4 +1,4 @@
-//! `berth watch`: changes as they are committed.
+//! `berth watch`: shows changes as they are committed.
 
 mod words;
 
@@ -20,29 +20,29 @@ use crate::moving::placement_client::{Client, Error, Microversion, is_for_now};
 use crate::observe::printable::escaped;
 use crate::server::serve::Failure;
 
-/// The path of events.
+/// Path of the resource.
 const PATH: &str = "/-/v1/events";
-/// The form in which they are asked for.
+/// Requested format.
 const LINES: &str = "application/x-ndjson";
-/// The pause before the service is asked again, after it could not be asked. Each further one is twice as long.
+/// Pause before retrying a failed request. It doubles with each failure.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Options of `watch`.
 #[derive(Args, Clone, Debug)]
 pub struct WatchOptions {
-    /// Only changes that concern this provider (its UUID or name), consumer (its UUID), or project (its id).
+    /// Only changes that concern this provider (its UUID or name), consumer (its UUID), or project (its ID).
     ///
-    /// A change concerns a provider if it is its own, or if a consumer begins, goes on or ends to hold something
-    /// there. Without, all changes are printed.
+    /// A change concerns a provider if it changes the provider itself, or a consumer's allocations there. Default:
+    /// all changes.
     #[arg(value_name = "PROVIDER|CONSUMER|PROJECT")]
     pub object: Option<String>,
 
-    /// Begin after the event with this number, instead of now.
+    /// Start after the event with this number, instead of now.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     pub since: Option<i64>,
 
-    /// How events are printed: a line for people, or a line of JSON each.
+    /// Output format: one line of text or JSON per event.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -51,11 +51,11 @@ pub struct WatchOptions {
     pub service: ServiceOptions,
 }
 
-/// Runs `berth watch`: says each event by `say`, and what else has to be said by `notice`, until nobody
-/// hears it any more. A connection that breaks is made anew, from the last number.
+/// Runs `berth watch`: passes events to `say`, and other messages to `notice`, until the output is closed. Reconnects
+/// after a broken connection, from the last number.
 ///
 /// # Errors
-/// The server cannot be asked at the beginning, or will not answer later on.
+/// The server does not respond at the start, or refuses later on.
 pub async fn run(
     options: &WatchOptions,
     say: impl Fn(&str) -> bool,
@@ -74,7 +74,7 @@ pub async fn run(
             Ok(lines) => lines,
             Err(error) if error.status() == Some(StatusCode::GONE) => {
                 notice(
-                    "Events are missing here: the log does not reach back, or began anew. Going on from now.",
+                    "Events are missing here: the log does not reach back that far, or was restarted. Continuing from now.",
                 );
                 since = None;
                 continue;
@@ -86,7 +86,7 @@ pub async fn run(
                 continue;
             }
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
-                return Err(Failure(format!("only Berth with --events tells of changes: {error}")));
+                return Err(Failure(format!("only Berth with --events reports changes: {error}")));
             }
             Err(error) => return Err(failure(error)),
         };
@@ -98,7 +98,7 @@ pub async fn run(
                 Err(error) => break Some(error),
             };
             let event: Event = serde_json::from_str(&read).map_err(|error| {
-                Failure(escaped(&format!("{read:.200}: this is no event: {error}")))
+                Failure(escaped(&format!("{read:.200}: this is not an event: {error}")))
             })?;
             since = if let Change::Gap { .. } = event.change { None } else { Some(event.number) };
             match &event.change {
@@ -124,13 +124,13 @@ pub async fn run(
             names.learn(&event);
         };
         if let Some(error) = broken {
-            notice(&format!("{error}; going on from the last event"));
+            notice(&format!("{error}; continuing from the last event"));
             sleep(PAUSE).await;
         }
     }
 }
 
-/// The provider or the consumer that is meant, by its UUID, or else the project.
+/// The UUID of the provider or consumer that `object` names; otherwise the project.
 fn known(object: &str, names: &Names, notice: &impl Fn(&str)) -> String {
     if let Some(uuid) = names.uuid(object).or_else(|| Uuid::parse_str(object).ok()) {
         return uuid.to_string();

@@ -1,4 +1,4 @@
-//! Events for people.
+//! Formats events as text.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ impl Names {
         self.0.iter().find(|(_, known)| *known == name).map(|(uuid, _)| *uuid)
     }
 
-    /// Takes over what an event says of the name of a provider. A deleted one keeps its name.
+    /// Updates the name of a provider from an event. A deleted provider keeps its name.
     pub(super) fn learn(&mut self, event: &Event) {
         if let Change::Provider { uuid, provider: Some(provider) } = &event.change {
             self.0.insert(*uuid, provider.name.clone());
@@ -29,7 +29,7 @@ impl Names {
     }
 }
 
-/// Whether an event concerns a provider, a consumer or a project.
+/// Returns whether an event concerns a provider, a consumer or a project.
 pub(super) fn concerns(event: &Event, object: &str) -> bool {
     let is = |uuid: &Uuid| uuid.to_string().eq_ignore_ascii_case(object);
     match &event.change {
@@ -45,7 +45,7 @@ pub(super) fn concerns(event: &Event, object: &str) -> bool {
     }
 }
 
-/// An event as a line; `None` if it is no change.
+/// Formats an event as a line; `None` if it is not a change.
 pub(super) fn line(event: &Event, names: &Names) -> Option<String> {
     let what = match &event.change {
         Change::Provider { uuid, provider: None } => {
@@ -54,7 +54,7 @@ pub(super) fn line(event: &Event, names: &Names) -> Option<String> {
         Change::Provider { provider: Some(now), .. } => provider(now, names),
         Change::Consumer { uuid, allocations, left, consumer_generation, .. } => {
             match consumer_generation {
-                None => format!("consumer {uuid} gave up everything on {}", places(left, names)),
+                None => format!("consumer {uuid} released everything on {}", places(left, names)),
                 Some(_) => format!("consumer {uuid} holds {}", amounts(allocations, names)),
             }
         }
@@ -74,7 +74,7 @@ pub(super) fn line(event: &Event, names: &Names) -> Option<String> {
     Some(format!("{}  {what}{by}", at.unwrap_or("        ")))
 }
 
-/// What a colour says of an event.
+/// The colour of an event.
 pub(super) fn tone(event: &Event) -> Tone {
     match &event.change {
         Change::Consumer { consumer_generation, .. } => Tone::of(consumer_generation.is_some()),
@@ -160,8 +160,8 @@ mod tests {
             },
             "request_id": "req-1", "caller": {"user_id": "nova", "project_id": "service"},
         }));
-        let told = "03:04:05  provider cn1 at generation 2: 8 VCPU; traits HW_X  (nova, req-1)";
-        assert_eq!(line(&provider, &names).unwrap(), told);
+        let expected = "03:04:05  provider cn1 at generation 2: 8 VCPU; traits HW_X  (nova, req-1)";
+        assert_eq!(line(&provider, &names).unwrap(), expected);
         names.learn(&provider);
         let claimed = event(json!({
             "number": 2, "at": "2026-01-02T03:04:06.600000Z", "kind": "consumer", "uuid": CONSUMER,
@@ -169,8 +169,8 @@ mod tests {
             "consumer_generation": 1, "left": {},
             "allocations": {CN1.to_string(): {"generation": 3, "resources": {"VCPU": 2}}},
         }));
-        let told = format!("03:04:06  consumer {CONSUMER} holds 2 VCPU on cn1");
-        assert_eq!(line(&claimed, &names).unwrap(), told);
+        let expected = format!("03:04:06  consumer {CONSUMER} holds 2 VCPU on cn1");
+        assert_eq!(line(&claimed, &names).unwrap(), expected);
         for object in [CN1.to_string(), CONSUMER.to_string(), "p1".to_owned()] {
             assert!(concerns(&claimed, &object), "{object}");
         }
@@ -180,7 +180,7 @@ mod tests {
             "consumer_type": "INSTANCE", "consumer_generation": null, "allocations": {},
             "left": {CN1.to_string(): 3},
         }));
-        let told = format!("          consumer {CONSUMER} gave up everything on cn1");
-        assert_eq!(line(&released, &names).unwrap(), told);
+        let expected = format!("          consumer {CONSUMER} released everything on cn1");
+        assert_eq!(line(&released, &names).unwrap(), expected);
     }
 }

@@ -1,14 +1,14 @@
-//! One request that was refused or found nothing, for people.
+//! Describes a request that was refused or found nothing.
 
 use super::listing::shortened;
-use super::{Now, Reasons};
+use super::{PresentOutcome, RequestReasons};
 use crate::cli::claim_faults::{explained, faulty};
 use crate::cli::explain;
 use crate::cli::page::{Page, Tone};
 use crate::http::operator::views::refused::{RefusedDetails, RefusedRequest};
 
-/// Adds a request and its reasons.
-pub(super) fn described(page: &mut Page, reasons: &Reasons) {
+/// Prints a request and its reasons.
+pub(super) fn described(page: &mut Page, reasons: &RequestReasons) {
     let RefusedDetails { request, explanation, faults, left_out, .. } = &reasons.then;
     page.toned(Tone::Heading, format_args!("{}  {}", request.at, request.request_id));
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
@@ -31,20 +31,20 @@ pub(super) fn described(page: &mut Page, reasons: &Reasons) {
         (_, Some(faults), _) => faulty(page, faults),
         (_, _, left_out) => page.line(format_args!("{}", missing(left_out.as_deref()))),
     }
-    if let Now::NotAsked = reasons.now {
+    if let PresentOutcome::NotAsked = reasons.now {
         return;
     }
     page.blank();
     page.toned(Tone::Heading, format_args!("NOW"));
     match &reasons.now {
-        Now::NotAsked => {}
-        Now::Explained(explanation) => explain::add(page, explanation),
-        Now::Judged(explanation) => explained(page, explanation),
-        Now::Unknown(why) => page.line(format_args!("{why}")),
+        PresentOutcome::NotAsked => {}
+        PresentOutcome::Explained(explanation) => explain::add(page, explanation),
+        PresentOutcome::Judged(explanation) => explained(page, explanation),
+        PresentOutcome::Unknown(why) => page.line(format_args!("{why}")),
     }
 }
 
-/// Why there are no reasons.
+/// Explains why reasons are missing.
 fn missing(left_out: Option<&str>) -> &'static str {
     match left_out {
         Some("pending") => "The conditions are being counted. Ask again in a moment.",
@@ -52,8 +52,8 @@ fn missing(left_out: Option<&str>) -> &'static str {
             "The conditions were not counted: many queries found nothing at the same time."
         }
         Some("too_large") => "The reasons are not kept, because they are too large.",
-        Some("in_error") => "The answer says all that is known.",
+        Some("in_error") => "The response says all that is known.",
         Some("not_counted") => "The query names something that did not exist.",
-        _ => "The reasons are not known.",
+        _ => "The reasons are unknown.",
     }
 }

@@ -1,4 +1,4 @@
-//! The requests that were refused or found nothing, as a list.
+//! Lists the requests that were refused or found nothing.
 
 use std::fmt::Write;
 
@@ -14,10 +14,10 @@ use crate::moving::placement_client::{Answer, Client, Microversion};
 use crate::observe::printable::acts;
 use crate::server::serve::Failure;
 
-/// The last requests that were refused or found nothing: those of one replica, or of each in turn.
+/// The latest requests that were refused or found nothing: those of one replica, or of each in turn.
 ///
 /// # Errors
-/// A server cannot be asked, or keeps no requests.
+/// A server does not respond, or keeps no requests.
 pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<String, Failure> {
     let mut page = Page::new(Colours::of_stdout());
     let mut documents = Vec::new();
@@ -46,7 +46,6 @@ pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<St
     })
 }
 
-/// The list of one replica.
 async fn ask(options: &WhyOptions, client: &Client) -> Result<Answer, Failure> {
     let mut path = format!("{PATH}?limit={}", options.limit);
     let seconds = options.seconds.map(|seconds| seconds.to_string());
@@ -100,7 +99,7 @@ fn listed(page: &mut Page, list: &RefusedList) {
     );
 }
 
-/// A text in one line of at most so many characters.
+/// Truncates a text to one line of at most `most` characters.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     let line: String = text.chars().map(|it| if acts(it) { ' ' } else { it }).collect();
     if line.chars().count() <= most {

@@ -1,4 +1,4 @@
-//! `berth why`: why a request was refused or found nothing, as of then and as of now.
+//! `berth why`: explains why a request was refused or found nothing, at that time and now.
 
 mod described;
 mod listing;
@@ -20,21 +20,21 @@ use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
 use crate::server::serve::Failure;
 
-/// The path of the requests.
+/// Path of the resource.
 const PATH: &str = "/-/v1/refused";
 /// The length of a request id.
 const ID: usize = "req-01234567-89ab-cdef-0123-456789abcdef".len();
 
-/// How many holders of an inventory are named.
+/// Maximum number of consumers that are listed for an inventory.
 const HOLDERS: u16 = 10;
 
 /// Options of `why`.
 #[derive(Args, Clone, Debug)]
 pub struct WhyOptions {
-    /// Id of the request, or of the request on whose behalf it was sent: the `req-...` in the log of nova.
+    /// ID of the request, or of the request on whose behalf it was sent: the `req-...` in the log of nova.
     ///
-    /// A whole line of a log is understood as well. Without it, the last requests are listed that were
-    /// refused or found nothing.
+    /// A whole line of a log is accepted as well. Without it, lists the latest requests that were refused or found
+    /// nothing.
     #[arg(value_name = "REQUEST_ID")]
     pub request_id: Option<String>,
 
@@ -51,20 +51,20 @@ pub struct WhyOptions {
     #[arg(long, value_name = "ID", conflicts_with = "request_id")]
     pub user: Option<String>,
 
-    /// List only requests of the last so many seconds.
+    /// List only requests of the last seconds.
     #[arg(long, value_name = "COUNT", conflicts_with = "request_id")]
     pub seconds: Option<u32>,
 
-    /// List at most so many requests.
+    /// Maximum number of requests to list.
     #[arg(long, value_name = "COUNT", default_value = "50",
           value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub limit: u16,
 
-    /// Do not ask how it is now.
+    /// Do not check the present state.
     #[arg(long)]
     pub then: bool,
 
-    /// How the reasons are printed.
+    /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
 
@@ -73,10 +73,10 @@ pub struct WhyOptions {
     pub service: ReplicaOptions,
 }
 
-/// Runs `berth why`, and returns the text that it prints.
+/// Runs `berth why`, and returns its output.
 ///
 /// # Errors
-/// No server can be asked, or none knows such a request.
+/// No server responds, or none has such a request.
 pub async fn run(options: &WhyOptions) -> Result<String, Failure> {
     let replicas = options.service.readers().map_err(Failure)?;
     match &options.request_id {
@@ -85,46 +85,46 @@ pub async fn run(options: &WhyOptions) -> Result<String, Failure> {
     }
 }
 
-/// A request, and how it would be now.
-struct Reasons {
-    /// The address of the replica that knows it.
+/// A request, and its present outcome.
+struct RequestReasons {
+    /// Address of the replica that has the record.
     replica: String,
     then: RefusedDetails,
-    now: Now,
+    now: PresentOutcome,
 }
 
-/// How a request would be now.
-enum Now {
-    /// That was not asked.
+/// Present outcome of a request.
+enum PresentOutcome {
+    /// Not checked.
     NotAsked,
-    /// What the conditions of a query leave.
+    /// Conditions of a query, with the hosts that they leave.
     Explained(Box<Explanation>),
-    /// What would come of a claim.
+    /// Outcome of a claim.
     Judged(Box<ClaimExplanation>),
-    /// It cannot be said, for this reason.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
-/// What the replicas know of the requests in a text.
+/// Records of the replicas about the requests in a text.
 #[derive(Default)]
-struct Known {
-    reasons: Vec<Reasons>,
-    /// How many requests there are, of which each replica tells the last ones.
+struct KnownRequests {
+    reasons: Vec<RequestReasons>,
+    /// Number of requests; each replica returns its latest ones.
     count: usize,
-    /// Replicas that know none of them, or cannot be asked: each with the reason.
+    /// Replicas without a record, or without a response: each with the reason.
     silent: Vec<(String, String)>,
 }
 
 async fn why(options: &WhyOptions, replicas: &[Client], text: &str) -> Result<String, Failure> {
     let ids = ids_of(text);
-    let mut known = Known::default();
+    let mut known = KnownRequests::default();
     for client in replicas {
         let url = address(client).await;
         match look(options, client, (&url, &ids), &mut known).await {
             Ok(None) => {}
             Ok(Some(why)) | Err(Failure(why)) => known.silent.push((url, why)),
         }
-        // One process has answered a request with this id; it may have been sent on behalf of many others.
+        // A single process has responded to a request with this ID; it may have been sent on behalf of many others.
         let is_known =
             |id: &String| known.reasons.iter().any(|it| it.then.request.request_id == *id);
         if ids.iter().all(is_known) {
@@ -149,19 +149,18 @@ async fn why(options: &WhyOptions, replicas: &[Client], text: &str) -> Result<St
             page.blank();
         }
         if replicas.len() > 1 {
-            page.line(format_args!("answered by {}", reasons.replica));
+            page.line(format_args!("recorded by {}", reasons.replica));
         }
         described(&mut page, reasons);
     }
     Ok(page.finish())
 }
 
-/// The address of a service, for messages.
 async fn address(client: &Client) -> String {
     client.url().await.map_or_else(|error| error.to_string(), |url| url.to_string())
 }
 
-/// No replica knows the requests: why not.
+/// The error if no replica has the requests.
 fn none_knows(mut silent: Vec<(String, String)>) -> Failure {
     if silent.len() == 1
         && let Some((_, why)) = silent.pop()
@@ -169,15 +168,15 @@ fn none_knows(mut silent: Vec<(String, String)>) -> Failure {
         return Failure(why);
     }
     let all = silent.into_iter().map(|(url, why)| format!("{url}: {why}"));
-    Failure(format!("no replica tells of this request: {}", all.collect::<Vec<_>>().join("; ")))
+    Failure(format!("no replica has this request: {}", all.collect::<Vec<_>>().join("; ")))
 }
 
-/// Adds what one replica knows of requests, or returns why it knows of none.
+/// Adds one replica's records of requests, or returns why it has none.
 async fn look(
     options: &WhyOptions,
     client: &Client,
     (url, ids): (&str, &[String]),
-    known: &mut Known,
+    known: &mut KnownRequests,
 ) -> Result<Option<String>, Failure> {
     let (before, mut missing) = (known.reasons.len(), None);
     for id in ids {
@@ -190,17 +189,22 @@ async fn look(
         };
         known.count += found.count;
         for then in found.requests {
-            let is_same = |it: &Reasons| it.then.request.request_id == then.request.request_id;
+            let is_same =
+                |it: &RequestReasons| it.then.request.request_id == then.request.request_id;
             if !known.reasons.iter().any(is_same) {
-                let now = if options.then { Now::NotAsked } else { now(client, &then).await? };
-                known.reasons.push(Reasons { replica: url.to_owned(), then, now });
+                let now = if options.then {
+                    PresentOutcome::NotAsked
+                } else {
+                    now(client, &then).await?
+                };
+                known.reasons.push(RequestReasons { replica: url.to_owned(), then, now });
             }
         }
     }
     Ok(missing.filter(|_| known.reasons.len() == before))
 }
 
-/// The requests with an id, or the sentence of a server that knows none.
+/// The requests with an ID, or the error message of a server without a record.
 async fn find(client: &Client, id: &str) -> Result<Result<RefusedFound, String>, Failure> {
     let answer = client.get(&format!("{PATH}/{id}"), Microversion::MAX).await.map_err(failure)?;
     if answer.status() != StatusCode::NOT_FOUND {
@@ -209,12 +213,12 @@ async fn find(client: &Client, id: &str) -> Result<Result<RefusedFound, String>,
     }
     let error = answer.json().ok();
     let detail = error.as_ref().and_then(|it| it.pointer("/errors/0/detail")?.as_str());
-    // Other services have nothing at this path, and say so in other words.
+    // Other services have nothing at this path, and word the error differently.
     let own = detail.filter(|it| it.starts_with("This "));
     Ok(Err(own.map_or_else(|| explain::only_berth(&answer).0, escaped)))
 }
 
-/// The ids in what somebody has copied.
+/// Extracts the IDs from a copied text.
 fn ids_of(text: &str) -> Vec<String> {
     let found = text.match_indices("req-").filter_map(|(at, _)| text.get(at..at + ID));
     let mut ids: Vec<String> = Vec::new();
@@ -230,54 +234,59 @@ fn ids_of(text: &str) -> Vec<String> {
     ids
 }
 
-/// How a request would be now.
-async fn now(client: &Client, then: &RefusedDetails) -> Result<Now, Failure> {
+/// The present outcome of a request.
+async fn now(client: &Client, then: &RefusedDetails) -> Result<PresentOutcome, Failure> {
     let RefusedRequest { kind, path, microversion, .. } = &then.request;
     let version = match microversion.parse() {
         Ok(version) => version,
-        Err(why) => return Ok(Now::Unknown(why)),
+        Err(why) => return Ok(PresentOutcome::Unknown(why)),
     };
     match kind.as_str() {
         "candidates" => {
             let query = path.split_once('?').map_or("", |(_, query)| query);
             match ask(client, query, version).await?.expect(StatusCode::OK) {
-                Ok(answer) => {
-                    answer.json_as().map(|it| Now::Explained(Box::new(it))).map_err(failure)
-                }
-                Err(error) => Ok(Now::Unknown(error.to_string())),
+                Ok(answer) => answer
+                    .json_as()
+                    .map(|it| PresentOutcome::Explained(Box::new(it)))
+                    .map_err(failure),
+                Err(error) => Ok(PresentOutcome::Unknown(error.to_string())),
             }
         }
         "claim" if then.body.is_some() || then.body_bytes > 0 => {
             claim_now(client, then, version).await
         }
-        // Only claims can be judged without being made; the end of one needs no judgement.
-        _ => Ok(Now::NotAsked),
+        // Only claims can be checked without being made.
+        _ => Ok(PresentOutcome::NotAsked),
     }
 }
 
-/// What would come of a claim now.
+/// The present outcome of a claim.
 async fn claim_now(
     client: &Client,
     then: &RefusedDetails,
     version: Microversion,
-) -> Result<Now, Failure> {
+) -> Result<PresentOutcome, Failure> {
     let Some(body) = &then.body else {
-        return Ok(Now::Unknown("The claim is not kept, because it is too large.".to_owned()));
+        return Ok(PresentOutcome::Unknown(
+            "The claim is not kept, because it is too large.".to_owned(),
+        ));
     };
     let consumer = then.request.path.strip_prefix("/allocations/");
     let question = (consumer, HOLDERS);
     match ask_of_claim(client, question, version, body).await?.expect(StatusCode::OK) {
-        Ok(answer) => answer.json_as().map(|it| Now::Judged(Box::new(it))).map_err(failure),
-        Err(error) => Ok(Now::Unknown(error.to_string())),
+        Ok(answer) => {
+            answer.json_as().map(|it| PresentOutcome::Judged(Box::new(it))).map_err(failure)
+        }
+        Err(error) => Ok(PresentOutcome::Unknown(error.to_string())),
     }
 }
 
-fn document(reasons: &Reasons) -> serde_json::Value {
+fn document(reasons: &RequestReasons) -> serde_json::Value {
     let now = match &reasons.now {
-        Now::NotAsked => json!(null),
-        Now::Explained(explanation) => json!({"explanation": explanation}),
-        Now::Judged(explanation) => json!({"claim": explanation}),
-        Now::Unknown(why) => json!({"unknown": why}),
+        PresentOutcome::NotAsked => json!(null),
+        PresentOutcome::Explained(explanation) => json!({"explanation": explanation}),
+        PresentOutcome::Judged(explanation) => json!({"claim": explanation}),
+        PresentOutcome::Unknown(why) => json!({"unknown": why}),
     };
     json!({"replica": reasons.replica, "then": reasons.then, "now": now})
 }

@@ -1,6 +1,6 @@
 use super::described::described;
 use super::listing::shortened;
-use super::{Now, Reasons, ids_of};
+use super::{PresentOutcome, RequestReasons, ids_of};
 use crate::cli::bars::Colours;
 use crate::cli::page::Page;
 use crate::http::operator::views::claim::{ClaimFault, ClaimFaults};
@@ -26,9 +26,9 @@ fn a_text_is_made_to_fit_a_line() {
 }
 
 /// A request with its reasons, as text.
-fn text(then: RefusedDetails, now: Now) -> String {
+fn text(then: RefusedDetails, now: PresentOutcome) -> String {
     let mut page = Page::new(Colours::None);
-    described(&mut page, &Reasons { replica: String::new(), then, now });
+    described(&mut page, &RequestReasons { replica: String::new(), then, now });
     page.finish()
 }
 
@@ -82,7 +82,7 @@ fn a_refused_claim_is_shown_with_its_faults() {
         ],
     };
     let then = RefusedDetails { faults: Some(faults), ..refused() };
-    insta::assert_snapshot!(text(then, Now::NotAsked), @"
+    insta::assert_snapshot!(text(then, PresentOutcome::NotAsked), @"
     2026-11-23T07:00:00Z  req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901
     on behalf of req-0c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de902
     project service, user none
@@ -107,7 +107,7 @@ fn what_is_not_known_is_said() {
         ("failed", "not known"),
     ] {
         let then = RefusedDetails { left_out: Some(left_out.to_owned()), ..refused() };
-        let text = text(then, Now::Unknown("gone".to_owned()));
+        let text = text(then, PresentOutcome::Unknown("gone".to_owned()));
         assert!(text.contains(words) && text.ends_with("NOW\ngone\n"), "{text}");
     }
 }

@@ -1,14 +1,14 @@
-//! The differences between two services' answers to the same request.
+//! Compares two services' responses to the same request.
 //!
-//! Lists are sets in the Placement API: their order is not compared, and lists of objects are compared
-//! object by object, by UUID or name. Numbers are compared as clients see them: 1 is 1.0. Links are
-//! compared without what stands before the API's own path, because services have URLs of their own.
+//! Lists are sets in the Placement API: their order is ignored, and lists of objects are compared object by object,
+//! by UUID or name. Numbers are compared as clients see them: 1 equals 1.0. Links are compared without the part
+//! before the API's own path, because each service has its own URL.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Number, Value};
 
-/// The headers that are compared. Others are about the connection, or differ from answer to answer.
+/// Headers that are compared. Others concern the connection, or differ between responses.
 const HEADERS: [&str; 6] = [
     "allow",
     "cache-control",
@@ -17,26 +17,26 @@ const HEADERS: [&str; 6] = [
     "location",
     "openstack-api-version",
 ];
-/// What identifies an object in a list, the first that all objects have.
+/// Members that identify an object in a list; the first one that all objects have is used.
 const KEYS: [&str; 4] = ["uuid", "name", "rel", "id"];
-/// Integers up to here are the same as 64-bit floating point numbers.
+/// Integers up to this one have an exact 64-bit floating point representation.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The status, such as 200.
     pub status: u16,
-    /// The headers that are compared, by name in lower case.
+    /// The compared headers, by name in lower case.
     pub headers: BTreeMap<String, String>,
     /// The body.
     pub body: Body,
 }
 
-/// The body of an answer.
+/// The body of a response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// There is none.
+    /// No body.
     Empty,
     /// JSON.
     Json(Value),
@@ -45,7 +45,7 @@ pub enum Body {
 }
 
 impl Answer {
-    /// An answer of its parts. Headers that are not compared are left out.
+    /// Builds a response. Headers that are not compared are left out.
     pub fn new<'a>(
         status: u16,
         headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -63,7 +63,7 @@ impl Answer {
 }
 
 impl Body {
-    /// A body as it came.
+    /// Parses a body.
     pub fn new(body: &[u8]) -> Self {
         if body.is_empty() {
             return Self::Empty;
@@ -83,7 +83,7 @@ impl Body {
     }
 }
 
-/// What is compared beside everything else.
+/// Optional parts of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that is compared")]
 pub struct Rules {
@@ -91,9 +91,9 @@ pub struct Rules {
     pub provider_generations: bool,
     /// The generations of consumers.
     pub consumer_generations: bool,
-    /// When something was changed last: the header `last-modified`.
+    /// Modification times: the header `last-modified`.
     pub times: bool,
-    /// The words of errors. Their status and code are always compared.
+    /// The texts of errors. Their status and code are always compared.
     pub error_texts: bool,
 }
 
@@ -109,7 +109,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Whether a member of an object, or a header, is not compared. The id of a request never is.
+    /// Returns whether a member of an object, or a header, is ignored. Request IDs always are.
     fn ignores(self, name: &str) -> bool {
         match name {
             "request_id" => true,
@@ -122,26 +122,26 @@ impl Rules {
     }
 }
 
-/// What two answers differ in at one place.
+/// A difference at one place in two responses.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Difference {
-    /// The place: `status`, or `headers` and a name, or `body` and the names that lead to a value. An
-    /// object in a list is named by its UUID or name.
+    /// The place: `status`, or `headers` and a name, or `body` and the names that lead to a value. An object in a
+    /// list is identified by its UUID or name.
     pub path: Vec<String>,
-    /// The value of the left answer, if it has one there.
+    /// The left value, if there is one.
     pub left: Option<Value>,
-    /// The value of the right answer, if it has one there.
+    /// The right value, if there is one.
     pub right: Option<Value>,
 }
 
 impl Difference {
-    /// The place in one word, such as `body/usages/VCPU`.
+    /// The place as text, such as `body/usages/VCPU`.
     pub fn place(&self) -> String {
         self.path.join("/")
     }
 }
 
-/// The differences between two answers to the same request, in the order of the left answer.
+/// The differences between two responses to the same request, in the order of the left one.
 pub fn differences(left: &Answer, right: &Answer, rules: Rules) -> Vec<Difference> {
     let mut found = Comparison { rules, path: Vec::new(), found: Vec::new() };
     found.within("status", |it| it.leaf(&left.status.into(), &right.status.into()));
@@ -154,7 +154,7 @@ pub fn differences(left: &Answer, right: &Answer, rules: Rules) -> Vec<Differenc
     found.found
 }
 
-/// The differences between two JSON values, without status and headers; paths begin within the values.
+/// The differences between two JSON values, without status and headers; paths are relative to the values.
 pub fn value_differences(left: &Value, right: &Value, rules: Rules) -> Vec<Difference> {
     let mut found = Comparison { rules, path: Vec::new(), found: Vec::new() };
     found.values(left, right);
@@ -225,7 +225,7 @@ impl Comparison {
     }
 
     fn lists(&mut self, left: &[Value], right: &[Value]) {
-        // Errors have no name, and an answer has one of them.
+        // Errors have no name, and a response has one of them.
         if self.path.last().is_some_and(|name| name == "errors") && left.len() == right.len() {
             for (nth, (one, other)) in left.iter().zip(right).enumerate() {
                 self.within(&nth.to_string(), |it| it.values(one, other));
@@ -250,7 +250,7 @@ impl Comparison {
         }
     }
 
-    /// Values that nothing names: each may occur several times.
+    /// Compares values without identifiers; each may occur several times.
     fn sets(&mut self, left: &[Value], right: &[Value]) {
         let mut counts: BTreeMap<String, (i64, &Value)> = BTreeMap::new();
         for (values, step) in [(left, 1), (right, -1)] {
@@ -277,11 +277,11 @@ impl Comparison {
     }
 }
 
-/// The objects of a list by what identifies them; `None` if one of them lacks it, or has it twice.
+/// The objects of a list by identifier; `None` if an object lacks it, or if two have the same.
 fn by_key<'v>(list: &'v [Value], key: &str) -> Option<BTreeMap<&'v str, &'v Value>> {
     let mut objects = BTreeMap::new();
     for value in list {
-        // Until 1.12, an allocation in a list names its provider.
+        // Before 1.12, an allocation in a list names its provider.
         let named = value.get(key).or_else(|| value.pointer("/resource_provider/uuid"));
         if objects.insert(named?.as_str()?, value).is_some() {
             return None;
@@ -290,7 +290,7 @@ fn by_key<'v>(list: &'v [Value], key: &str) -> Option<BTreeMap<&'v str, &'v Valu
     Some(objects)
 }
 
-/// A value as text that is the same for equal values.
+/// A text form that is the same for equal values.
 fn canonical(value: &Value, rules: Rules) -> String {
     let mut text = String::new();
     write_canonical(value, rules, &mut text);
@@ -327,7 +327,7 @@ fn write_canonical(value: &Value, rules: Rules, into: &mut String) {
 fn text_of(number: &Number) -> String {
     match number.as_f64() {
         Some(value) if number.is_f64() && value.fract() == 0.0 && value.abs() < EXACT_MAX => {
-            // Without this, there would be a zero with a sign.
+            // Adding 0.0 turns a negative zero into zero.
             format!("{:.0}", value + 0.0)
         }
         _ => number.to_string(),
@@ -350,7 +350,7 @@ fn is_same_link(one: &Value, other: &Value) -> bool {
     one.as_str().zip(other.as_str()).is_some_and(|(one, other)| is_same_path(one, other))
 }
 
-/// Whether two URLs are the same but for scheme, host, and the path of the service itself.
+/// Returns whether two URLs are equal apart from scheme, host, and the path of the service itself.
 fn is_same_path(one: &str, other: &str) -> bool {
     fn path(text: &str) -> &str {
         let after_scheme = text.split_once("://").map(|(_, rest)| rest);
@@ -428,7 +428,7 @@ mod tests {
             [(Some(json!("a")), None), (Some(json!("b")), None), (None, Some(json!("c")))]
         );
         assert_eq!(found[0].place(), "aggregates/[]");
-        // Two objects of one name are no longer known by it.
+        // Objects with the same name cannot be identified by it.
         let twice = json!([{"name": "a", "x": 1}, {"name": "a", "x": 2}]);
         let other = json!([{"name": "a", "x": 2}, {"name": "a", "x": 1}]);
         assert_eq!(places(&twice, &other), Vec::<String>::new());

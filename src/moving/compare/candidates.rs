@@ -1,4 +1,4 @@
-//! Questions for allocation candidates, made of what providers have: most of them have an answer.
+//! Generates requests for allocation candidates from the providers' data, so that most of them have results.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,14 @@ use super::pair::Pair;
 use super::paths::path_of;
 use crate::moving::placement_client::{Error, ListedProvider, Microversion};
 
-/// Since this microversion, `in_tree` names a tree.
+/// First microversion at which `in_tree` names a tree.
 const IN_TREE: Microversion = Microversion(31);
-/// The query of the list of sharing providers.
+/// Query for the sharing providers.
 const SHARING: &str = "?required=MISC_SHARES_VIA_AGGREGATE";
-/// The most classes in a question.
+/// Maximum number of classes in a request.
 const CLASSES_MAX: usize = 3;
 
-/// What a provider has.
+/// The data of a provider.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Profile {
     root: String,
@@ -35,12 +35,12 @@ struct Inventory {
 }
 
 impl Profile {
-    /// A provider in a tree, of which nothing is known yet.
+    /// A provider of a tree, without data.
     pub(super) fn new(root: &str) -> Self {
         Self { root: root.to_owned(), ..Self::default() }
     }
 
-    /// Learns from the answer about inventories, traits or aggregates of the provider.
+    /// Adds the data of a response about the provider's inventories, traits or aggregates.
     pub(super) fn learn(&mut self, body: &Value) {
         let texts = |name: &str| -> Option<Vec<String>> {
             let values = body.get(name)?.as_array()?;
@@ -64,23 +64,23 @@ impl Profile {
     }
 }
 
-/// The spellings in which providers name aggregates.
+/// The spellings of aggregates in the providers' data.
 ///
-/// OpenStack Placement keeps an aggregate for each spelling, and Berth keeps one for the UUID (U1 of
-/// docs/differences.md). A question for an aggregate in several spellings has two right answers, and so has one for what
-/// a sharing provider has in such an aggregate.
+/// OpenStack Placement keeps an aggregate for each spelling, and Berth one for the UUID (U1 of docs/differences.md).
+/// A request that names an aggregate with several spellings has two correct responses, and so has one for a resource
+/// class that a sharing provider has in such an aggregate.
 #[derive(Debug, Default)]
 pub(super) struct Spellings {
-    /// The first spelling of each aggregate, by its UUID without what spellings differ in.
+    /// The first spelling of each aggregate, by its normalized UUID.
     first: HashMap<String, String>,
-    /// The aggregates that have several.
+    /// Aggregates with several spellings.
     several: HashSet<String>,
-    /// Resource classes that sharing providers have in these aggregates.
+    /// Resource classes of sharing providers in these aggregates.
     shared_classes: HashSet<String>,
 }
 
 impl Spellings {
-    /// Learns from the answer about the aggregates of a provider.
+    /// Adds a response about the aggregates of a provider.
     pub(super) fn learn(&mut self, body: &Value) {
         for spelling in aggregates(body) {
             let first = self.first.entry(bare(spelling)).or_insert_with(|| spelling.to_owned());
@@ -90,8 +90,8 @@ impl Spellings {
         }
     }
 
-    /// Reads which resource classes sharing providers have in aggregates with several spellings. Most clouds have no
-    /// such aggregates.
+    /// Reads the resource classes of sharing providers in aggregates with several spellings. Most clouds have no such
+    /// aggregates.
     pub(super) async fn read_sharing(&mut self, pair: &Pair) -> Result<(), Error> {
         if self.several.is_empty() {
             return Ok(());
@@ -109,7 +109,7 @@ impl Spellings {
         Ok(())
     }
 
-    /// Learns from the answers about the aggregates and the inventories of a sharing provider.
+    /// Adds the responses about the aggregates and the inventories of a sharing provider.
     fn learn_of_sharing(&mut self, its_aggregates: &Value, inventories: &Value) {
         if aggregates(its_aggregates).any(|it| self.has_several(it)) {
             let classes = inventories.get("inventories").and_then(Value::as_object);
@@ -121,7 +121,7 @@ impl Spellings {
         self.several.contains(&bare(aggregate))
     }
 
-    /// A provider without what questions must not ask for.
+    /// A copy of a profile without the data that would make a request ambiguous.
     fn without_ambiguous(&self, profile: &Profile) -> Profile {
         let mut profile = profile.clone();
         profile.inventories.retain(|it| !self.shared_classes.contains(&it.class));
@@ -135,13 +135,13 @@ fn aggregates(body: &Value) -> impl Iterator<Item = &str> {
     list.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A UUID without what spellings differ in.
+/// The normalized form of a UUID.
 fn bare(uuid: &str) -> String {
     uuid.replace('-', "").to_ascii_lowercase()
 }
 
-/// So many questions, which depend on the profiles, the spellings of aggregates and the seed alone; none if no profile
-/// has an inventory.
+/// Generates requests from the profiles, the spellings of aggregates and the seed alone; none if no profile has an
+/// inventory.
 pub(super) fn queries(
     profiles: &[Profile],
     spellings: &Spellings,
@@ -161,17 +161,17 @@ pub(super) fn queries(
 }
 
 fn query(profile: &Profile, random: &mut Rng, version: Microversion) -> String {
-    // Sometimes the resources come from a group of their own.
+    // Some requests use a numbered group for the resources.
     let group = if random.u8(0..4) == 0 { "1" } else { "" };
     let resources = resources(profile, random);
     let mut query = format!("/allocation_candidates?resources{group}={resources}");
     let one_trait = random.choice(profile.traits.iter());
     let aggregate = random.choice(profile.aggregates.iter());
-    // Few questions are for the whole cloud: these take long, and their answers are large.
+    // Few requests cover the whole cloud: these are slow, and have large responses.
     match random.u8(0..8) {
         0 => {}
         1 | 2 if one_trait.is_some() => {
-            // In three of four cases, the trait is wanted.
+            // Requires the trait in three of four cases, and forbids it in the fourth.
             let not = if random.u8(0..4) == 0 { "%21" } else { "" };
             let before = format!("&required{group}={not}");
             query.extend(one_trait.map(|name| path_of(&before, name, "")));
@@ -200,17 +200,17 @@ fn resources(profile: &Profile, random: &mut Rng) -> String {
     amounts.join("%2C")
 }
 
-/// An amount that an inventory allows, as far as its units allow any.
+/// A random amount that the inventory allows, if its units allow any.
 fn amount(inventory: &Inventory, random: &mut Rng) -> u64 {
     let step = inventory.step_size.max(1);
     let least = inventory.min_unit.max(1).div_ceil(step) * step;
     let most = inventory.max_unit.min(inventory.total).max(least);
     match random.u8(0..4) {
-        // What is left may be less than this.
+        // The remaining capacity may be less than this.
         0 => most / step * step,
         1 => least,
         _ => {
-            // An eighth of what there is has often not been taken yet.
+            // An eighth of the total is often still free.
             let steps = (most.saturating_sub(least) / step) / 8;
             least + random.u64(0..=steps) * step
         }
@@ -258,7 +258,7 @@ mod tests {
         assert!(!old.iter().any(|query| query.contains("in_tree")));
         let empty = queries(&profiles[1..], &spellings, 200, 7, Microversion(39));
         assert_eq!(empty, Vec::<String>::new());
-        // In two spellings, the aggregate is two to one service and one to the other, whoever names it.
+        // With two spellings, one service has two aggregates and the other has one.
         let aggregates = json!({"aggregates": ["11111111-1111-4111-8111-111111111111"]});
         spellings.learn(&aggregates);
         spellings.learn(&json!({"aggregates": ["11111111111141118111111111111111"]}));

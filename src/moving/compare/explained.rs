@@ -1,9 +1,9 @@
-//! Differences that the report of an import explains: those of rows that could not be brought over as they were.
+//! Differences that the report of an import explains: they come from rows that could not be imported unchanged.
 //!
-//! A finding of the report says which provider, class, consumer, amount and project it is about. Usages are explained
-//! only by the very amount that was left out, and candidates of Berth alone only if that amount takes their place. What a
-//! consumer has is explained if a finding is about the consumer, and
-//! usages of a project if such a consumer belongs to it and has, or had, something of the class.
+//! A finding names its provider, class, consumer, amount and project. Usages are explained only by exactly the amount
+//! that was left out, and candidates of Berth alone only if that amount would take their place. A consumer's
+//! allocations are explained if a finding names the consumer, and usages of a project if such a consumer belongs to
+//! it and has, or had, an allocation of the class.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,10 +14,10 @@ use uuid::Uuid;
 use super::answers::Difference;
 use super::subject::Subject;
 
-/// What stands beside the amounts of a type of consumers in the usages of a project.
+/// The member beside the amounts of a consumer type in the usages of a project.
 const CONSUMER_COUNT: &str = "consumer_count";
 
-/// The part of an import's report that is used.
+/// The used part of an import's report.
 #[derive(Debug, Deserialize)]
 struct Imported {
     findings: Vec<Finding>,
@@ -28,12 +28,12 @@ struct Finding {
     about: Option<About>,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct About {
     provider: Option<String>,
-    /// Null stands for one without a name.
+    /// Null means a class without a name.
     classes: Option<Vec<Option<String>>>,
     consumer: Option<String>,
     project: Option<String>,
@@ -41,28 +41,28 @@ struct About {
     left_out: Option<BTreeMap<String, i64>>,
 }
 
-/// What the findings of an import explain.
+/// Differences explained by the findings of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Explained {
     consumers: HashSet<String>,
-    /// By provider and class: how much was left out.
+    /// The amounts left out, by provider and class.
     amounts: HashMap<(String, String), i64>,
     /// Inventories that were left out: provider and class.
     inventories: HashSet<(String, String)>,
-    /// The projects of the consumers, with the classes of which they have something on either side.
+    /// The projects of the consumers, with the classes of their allocations in either service.
     projects: BTreeMap<String, BTreeSet<String>>,
-    /// By project and class: how much was left out of consumers that the service does not show.
+    /// The amounts left out of consumers that the service does not show, by project and class.
     project_amounts: HashMap<(String, String), i64>,
 }
 
 impl Explained {
-    /// Reads the report that `berth import --report` has written.
+    /// Reads a report of `berth import --report`.
     ///
     /// # Errors
-    /// It is no such report.
+    /// It is not such a report.
     pub fn read(report: &[u8]) -> Result<Self, String> {
         let imported: Imported = serde_json::from_slice(report)
-            .map_err(|error| format!("is no report of `berth import`: {error}"))?;
+            .map_err(|error| format!("is not a report of `berth import`: {error}"))?;
         let mut explained = Self::default();
         for about in imported.findings.into_iter().filter_map(|finding| finding.about) {
             explained.learn(about);
@@ -96,17 +96,17 @@ impl Explained {
         }
     }
 
-    /// Whether a finding is about the consumer.
+    /// Returns whether a finding is about the consumer.
     pub(super) fn is_about(&self, consumer: &str) -> bool {
         self.consumers.contains(&one_spelling(consumer))
     }
 
-    /// The projects of the consumers that findings are about, as far as they are known.
+    /// The known projects of consumers with findings.
     pub(super) fn projects(&self) -> impl Iterator<Item = &str> {
         self.projects.keys().map(String::as_str)
     }
 
-    /// Takes what a service says of a consumer, so that usages of its project are explained.
+    /// Adds a service's response about a consumer, so that usages of its project are explained.
     pub(super) fn learn_of(&mut self, consumer: &str, answer: &Value) {
         if !self.is_about(consumer) {
             return;
@@ -120,9 +120,9 @@ impl Explained {
         }
     }
 
-    /// Divides the differences in the answers about an object: those that the import's findings explain, and the
-    /// others. The object is a provider, a consumer, a project or a question for candidates, by the subject; `right` is
-    /// the body of Berth's answer.
+    /// Splits the differences in the responses about an object into those that the import's findings explain, and the
+    /// others. By subject, the object is a provider, a consumer, a project or a request for candidates; `right` is
+    /// the body of Berth's response.
     pub(super) fn divide(
         &self,
         subject: Subject,
@@ -142,7 +142,7 @@ impl Explained {
         (explained, others)
     }
 
-    /// Whether the import's findings explain a difference in the answers about an object.
+    /// Returns whether the import's findings explain a difference in the responses about an object.
     fn explains(&self, subject: Subject, of: &str, difference: &Difference) -> bool {
         let path: Vec<&str> = difference.path.iter().map(String::as_str).collect();
         match (subject, path.as_slice()) {
@@ -187,21 +187,21 @@ impl Explained {
         difference: &Difference,
     ) -> bool {
         let Some(classes) = self.projects.get(project) else { return false };
-        // Amounts by type of consumers are a part of what was left out.
-        let is_whole = matches!(within, [_] | ["all", _]);
+        // Amounts by consumer type are a part of the amount left out.
+        let is_total = matches!(within, [_] | ["all", _]);
         let is_left_out = |class: &str, left: Option<&Value>, right: Option<&Value>| {
             let amount = |value: Option<&Value>| value.map_or(Some(0), Value::as_i64);
             let lost = amount(left).zip(amount(right)).map(|(left, right)| left - right);
             let all = self.project_amounts.get(&(project.to_owned(), class.to_owned()));
             lost.zip(all)
-                .is_some_and(|(lost, all)| lost == *all || !is_whole && (1..*all).contains(&lost))
+                .is_some_and(|(lost, all)| lost == *all || !is_total && (1..*all).contains(&lost))
         };
         let is_of = |name: &str, left: Option<&Value>, right: Option<&Value>| {
             name == CONSUMER_COUNT || classes.contains(name) || is_left_out(name, left, right)
         };
         let (left, right) = (difference.left.as_ref(), difference.right.as_ref());
         match (within, left.or(right)) {
-            // A type of consumers that only one side has.
+            // A consumer type that only one side has.
             ([_], Some(Value::Object(amounts))) => amounts
                 .iter()
                 .all(|(name, amount)| is_of(name, left.and(Some(amount)), right.and(Some(amount)))),
@@ -211,14 +211,15 @@ impl Explained {
     }
 }
 
-/// Candidates in Berth's answer, and what was left out of the providers that they are of.
+/// The candidates in Berth's response, and the amounts left out of their providers.
 struct Candidates<'c> {
     explained: &'c Explained,
     summaries: Option<&'c Map<String, Value>>,
 }
 
 impl Candidates<'_> {
-    /// Whether a difference follows from amounts that were left out. `trees` has the roots of candidates that do.
+    /// Returns whether a difference follows from amounts that were left out. `trees` has the roots of candidates that
+    /// do.
     fn explains(&self, difference: &Difference, trees: &HashSet<&str>) -> bool {
         let path: Vec<&str> = difference.path.iter().map(String::as_str).collect();
         let is_of_berth_alone = difference.left.is_none();
@@ -237,7 +238,7 @@ impl Candidates<'_> {
         }
     }
 
-    /// The trees of a candidate that only Berth has, and that follows from amounts that were left out.
+    /// The trees of a candidate that only Berth has, if it follows from amounts that were left out.
     fn trees_of_candidate(&self, difference: &Difference) -> Vec<&str> {
         let is_candidate = difference.path.get(1).is_some_and(|it| it == "allocation_requests");
         let candidate = difference.right.as_ref().filter(|_| is_candidate);
@@ -250,7 +251,7 @@ impl Candidates<'_> {
         self.summaries?.get(provider)?.get("root_provider_uuid")?.as_str()
     }
 
-    /// Whether a candidate would be beyond a capacity with what was left out.
+    /// Returns whether a candidate would exceed a capacity if the amounts had not been left out.
     fn fits_here_alone(&self, candidate: &Value) -> bool {
         let allocations = candidate.get("allocations").and_then(Value::as_object);
         allocations.into_iter().flatten().any(|(provider, allocated)| {
@@ -271,7 +272,7 @@ impl Candidates<'_> {
     }
 }
 
-/// A UUID in its usual spelling; another text as it is.
+/// A UUID in its usual spelling; other texts unchanged.
 fn one_spelling(text: &str) -> String {
     Uuid::try_parse(text).map_or_else(|_| text.to_owned(), |uuid| uuid.to_string())
 }
@@ -407,7 +408,7 @@ mod tests {
             "body/provider_summaries/0000000a-0000-4000-8000-000000000001/resources/VCPU/used";
         assert_eq!(explains(vec![difference(used, json!(6), json!(2))]), [used]);
         assert_eq!(explains(vec![difference(used, json!(5), json!(2))]), Vec::<String>::new());
-        // With the amount that was left out, 3 are beyond the capacity, and 2 are not.
+        // With the amount that was left out, 3 exceed the capacity, and 2 do not.
         let request = "body/allocation_requests/[]";
         let child = "body/provider_summaries/0000000a-0000-4000-8000-000000000002";
         let found = explains(vec![new(request, candidate(3)), new(child, summary(0))]);
@@ -421,6 +422,9 @@ mod tests {
     #[test]
     fn another_file_is_named() {
         let why = Explained::read(b"{\"total\": 0}").unwrap_err();
-        assert!(why.contains("is no report of `berth import`: missing field `findings`"), "{why}");
+        assert!(
+            why.contains("is not a report of `berth import`: missing field `findings`"),
+            "{why}"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! Why two services could not be compared.
+//! Errors of a comparison.
 
 use crate::moving::placement_client::Error;
 
-/// Why two services could not be compared: a sentence for the operator.
+/// An error of a comparison, as a message for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// A service gave no usable answer.
+    /// A service gave no usable response.
     #[error("{0}")]
     Service(#[from] Error),
     /// A service is too old.

@@ -1,13 +1,13 @@
-//! Compares two placement services: everything that clients can read.
+//! Compares everything that clients can read from two placement services.
 //!
-//! The providers of both are listed, then what each has is read from both services and compared as it
-//! comes ([`pair`]), so that memory does not grow with what the providers hold. Then follow the
-//! consumers that were met, the projects of these, and questions for candidates that are made of the
-//! data ([`candidates`]). [`answers`] has the differences of two answers to the same request, and [`known`]
-//! those that are meant; [`mod@explained`] has those that the report of an import explains.
+//! The providers of both are listed; then the parts of each are read from both services and compared at once
+//! ([`pair`]), so that memory use does not grow with them. Then follow the consumers that were found, their projects,
+//! and requests for candidates that are generated from the data ([`candidates`]). [`answers`] computes the
+//! differences between two responses, [`known`] explains the intended ones, and [`mod@explained`] those in the report
+//! of an import.
 //!
-//! What differs is read once more before it is reported: the services may be in use. What cannot be compared is
-//! counted, and the rest is compared. [`state`] keeps what has been compared, if that is wanted.
+//! Differing responses are requested again before they are reported, since the services may be in use. Failed
+//! comparisons are counted, and the others continue. [`state`] optionally keeps the progress.
 
 pub mod answers;
 mod candidates;
@@ -31,17 +31,17 @@ pub use self::options::Options;
 use self::pair::Pair;
 use self::report::Report;
 use self::stages::Stages;
-use self::state::State;
+use self::state::StateFile;
 use crate::moving::placement_client::{Client, Microversion};
 
-/// The microversion below which neither consumers' generations nor trees can be read as they are here.
+/// First microversion at which the generations of consumers and the trees of providers can be read.
 const OLDEST: Microversion = Microversion(28);
 
-/// Compares two services. Differences that an import explains are counted by themselves.
+/// Compares two services. Differences that an import explains are counted separately.
 ///
 /// # Errors
-/// The services do not show their versions or their providers: one does not answer, refuses the token, fails, or is no
-/// placement service. Or the file of the state cannot be used.
+/// A service does not show its versions or its providers (it does not respond, refuses the token, fails, or is not a
+/// placement service); or the state file cannot be used.
 pub async fn compare(
     left: &Client,
     right: &Client,
@@ -67,7 +67,9 @@ pub async fn compare(
         options,
     );
     let state = match &options.state {
-        Some(path) => Some(State::open(path, &about(&report, options)).map_err(Failure::State)?),
+        Some(path) => {
+            Some(StateFile::open(path, &about(&report, options)).map_err(Failure::State)?)
+        }
         None => None,
     };
     if let Some(state) = state.as_ref().filter(|state| state.count() > 0) {
@@ -86,7 +88,7 @@ pub async fn compare(
     Ok(report)
 }
 
-/// What a file of the state belongs to: answers that were the same are still the same only with these.
+/// Identifies the comparison of a state file: recorded responses are valid only with the same values.
 fn about(report: &Report, options: &Options) -> serde_json::Value {
     serde_json::json!({
         "left": report.left.url,

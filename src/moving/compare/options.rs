@@ -1,31 +1,31 @@
-//! What is compared.
+//! Options of a comparison.
 
 use std::path::PathBuf;
 
 use super::answers::Rules;
 use super::subject::Subject;
 
-/// What is compared.
+/// Options of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What is compared beside everything else.
+    /// Optional parts of the comparison.
     pub rules: Rules,
-    /// How many consumers are compared; all if there is no number. A sample is chosen by the seed.
+    /// Maximum number of consumers to compare; all if `None`. The sample is chosen by the seed.
     pub consumers: Option<usize>,
-    /// How many questions for candidates are asked.
+    /// Number of requests for candidates.
     pub candidates: usize,
-    /// By which samples are chosen.
+    /// Seed for choosing samples.
     pub seed: u64,
-    /// How many differences are kept for the report. All are counted.
+    /// Maximum number of differences in the report. All are counted.
     pub kept: usize,
-    /// Subjects that are left out.
+    /// Subjects to leave out.
     pub skipped: Vec<Subject>,
-    /// The file that keeps what has been compared, so that an interrupted comparison can go on.
+    /// State file, with which an interrupted comparison can continue.
     pub state: Option<PathBuf>,
 }
 
 impl Options {
-    /// Whether a subject is left out, by itself or because its objects are found in one that is.
+    /// Returns whether a subject is left out, directly or because the subject that yields its objects is.
     pub(super) fn skips(&self, subject: Subject) -> bool {
         self.skipped.contains(&subject) || subject.found_in().is_some_and(|it| self.skips(it))
     }

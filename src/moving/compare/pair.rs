@@ -1,4 +1,4 @@
-//! Two services that are asked the same.
+//! Two services that receive the same requests.
 
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -17,16 +17,15 @@ pub(super) struct Pair {
     options: Options,
 }
 
-/// What both said to a request.
+/// The responses of both services to a request.
 #[derive(Debug)]
 pub(super) struct Compared {
     /// The request, such as `/traits`.
     pub(super) path: String,
-    /// The body of the left answer, if it has one and succeeded.
+    /// The body of the left response, if it succeeded and has one.
     pub(super) left: Option<Value>,
-    /// The same of the right answer.
+    /// The body of the right response, in the same way.
     pub(super) right: Option<Value>,
-    /// What differs.
     pub(super) differences: Vec<Difference>,
 }
 
@@ -40,12 +39,13 @@ impl Pair {
         Self { left, right, version, options }
     }
 
-    /// How many requests each service has to answer at once.
+    /// Number of concurrent requests to each service.
     pub(super) fn concurrency(&self) -> usize {
         self.left.concurrency().max(self.right.concurrency())
     }
 
-    /// Asks both, and compares. What differs is asked for once more: it may just have been changed.
+    /// Sends a request to both and compares the responses. If they differ, it is sent again: a change may have come
+    /// in between.
     pub(super) async fn ask(&self, subject: Subject, path: String) -> Result<Compared, Error> {
         let rules = self.rules(subject);
         let first = self.ask_once(&path, rules).await?;
@@ -54,7 +54,7 @@ impl Pair {
         Ok(Compared { path, left: value(left), right: value(right), differences })
     }
 
-    /// What is compared of a subject. Generations stand in many answers, and are compared in one.
+    /// Rules for a subject. Generations are part of many responses, and are compared in one.
     fn rules(&self, subject: Subject) -> Rules {
         let Options { rules, consumers, .. } = &self.options;
         let in_consumers = subject == Subject::Consumers && consumers.is_none();
@@ -87,7 +87,7 @@ impl Pair {
     }
 }
 
-/// An answer that can be compared: one that says what the service stores, or that it has no such thing.
+/// Accepts responses that can be compared: those with stored data, or that report the absence of the resource.
 fn answer(answer: placement_client::Answer) -> Result<Answer, Error> {
     let status = answer.status();
     let tells_nothing = status.is_server_error()
@@ -101,7 +101,7 @@ fn answer(answer: placement_client::Answer) -> Result<Answer, Error> {
     Ok(Answer::new(status.as_u16(), headers, answer.body()))
 }
 
-/// Whether an answer is an empty list: it has the time of the request.
+/// Returns whether a response is an empty list: its time is that of the request.
 fn holds_nothing(answer: &Answer) -> bool {
     let Body::Json(body) = &answer.body else { return true };
     let mut lists = ["allocations", "inventories"].into_iter().filter_map(|name| body.get(name));

@@ -1,4 +1,4 @@
-//! Compares providers, and what each has.
+//! Compares providers and their parts.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use super::candidates::{Profile, Spellings};
 use super::failure::Failure;
 use super::options::Options;
-use super::stages::{Asked, Stages};
+use super::stages::{ObjectRequest, Stages};
 use super::subject::Subject;
 
 use crate::moving::placement_client::{Client, Error, ListedProvider as Provider, Microversion};
 
-/// What each provider has, by the last segment of its path.
+/// Parts of a provider, with the last segment of their paths.
 const PARTS: [(Subject, &str); 5] = [
     (Subject::Inventories, "/inventories"),
     (Subject::Usages, "/usages"),
@@ -21,46 +21,47 @@ const PARTS: [(Subject, &str); 5] = [
     (Subject::ProviderAllocations, "/allocations"),
 ];
 
-/// What was met on the way.
+/// Data collected while comparing providers.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    /// The consumers that hold something of a provider, on either side.
+pub(super) struct CollectedData {
+    /// Consumers with allocations on a provider, in either service.
     pub(super) consumers: BTreeSet<String>,
-    /// Providers of which questions for candidates are made.
+    /// Providers for which requests for candidates are generated.
     pub(super) profiles: Vec<Profile>,
-    /// The spellings in which providers name aggregates, on either side.
+    /// The spellings of aggregates, in either service.
     pub(super) spellings: Spellings,
 }
 
-/// Compares all providers.
-pub(super) async fn compare(stages: &mut Stages<'_>) -> Result<Found, Failure> {
+pub(super) async fn compare(stages: &mut Stages<'_>) -> Result<CollectedData, Failure> {
     let (pair, options) = (stages.pair, stages.options);
     let (left, right) =
         futures_util::try_join!(list(&pair.left, pair.version), list(&pair.right, pair.version))?;
     stages.report.providers = (left.len() as u64, right.len() as u64);
     let (both, suspects) = matched(&left, &right, options);
-    let asked = suspects
+    let requests = suspects
         .iter()
-        .map(|uuid| (Asked::new(Subject::Providers, "/resource_providers/", uuid, ""), ()));
-    stages.ask(stages.stage("providers that differ", suspects.len()), asked, |(), _, _| {}).await?;
+        .map(|uuid| (ObjectRequest::new(Subject::Providers, "/resource_providers/", uuid, ""), ()));
+    stages
+        .ask(stages.stage("providers that differ", suspects.len()), requests, |(), _, _| {})
+        .await?;
     if !options.skips(Subject::Providers) {
         let same = both.iter().filter(|it| !suspects.contains(it.uuid.as_str())).count();
         stages.report.compared(Subject::Providers, same as u64);
     }
 
     let chosen = sample(both.len(), options.candidates, options.seed);
-    let mut found = Found::default();
+    let mut found = CollectedData::default();
     let mut profiles: Vec<Option<Profile>> = vec![None; both.len()];
-    let asked = both.iter().enumerate().flat_map(|(nth, provider)| {
+    let requests = both.iter().enumerate().flat_map(|(nth, provider)| {
         PARTS.into_iter().map(move |(subject, part)| {
-            let asked = Asked::new(subject, "/resource_providers/", &provider.uuid, part);
-            (asked, nth)
+            let request = ObjectRequest::new(subject, "/resource_providers/", &provider.uuid, part);
+            (request, nth)
         })
     });
     stages
         .ask(
             stages.stage("what providers have", both.len() * PARTS.len()),
-            asked,
+            requests,
             |nth, _, compared| {
                 for body in [&compared.left, &compared.right].into_iter().flatten() {
                     found.consumers.extend(consumers(body));
@@ -78,7 +79,6 @@ pub(super) async fn compare(stages: &mut Stages<'_>) -> Result<Found, Failure> {
     Ok(found)
 }
 
-/// All providers, sorted by UUID.
 async fn list(client: &Client, version: Microversion) -> Result<Vec<Provider>, Error> {
     let mut providers = client.providers("", version).await?;
     providers.sort_unstable();
@@ -107,7 +107,7 @@ fn matched<'l>(
             && one.parent_provider_uuid == other.parent_provider_uuid
             && one.root_provider_uuid == other.root_provider_uuid
             && generation(one) == generation(other);
-        // The time of a change stands only in the answer about one provider.
+        // Modification times are only in the response about one provider.
         if !is_same || options.rules.times {
             suspects.insert(one.uuid.as_str());
         }
@@ -118,13 +118,13 @@ fn matched<'l>(
     (both, suspects)
 }
 
-/// Numbers below `of`, so many at the most.
+/// At most `most` random numbers below `of`.
 fn sample(of: usize, most: usize, seed: u64) -> HashSet<usize> {
     let mut random = fastrand::Rng::with_seed(seed);
     random.choose_multiple(0..of, most).into_iter().collect()
 }
 
-/// The consumers in an answer about the allocations of a provider; none in other answers.
+/// The consumers in a response about the allocations of a provider; none in other responses.
 fn consumers(body: &Value) -> impl Iterator<Item = String> {
     let members = body.get("allocations").and_then(Value::as_object);
     members.into_iter().flat_map(|members| members.keys().cloned())

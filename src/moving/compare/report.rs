@@ -1,4 +1,4 @@
-//! What two services differ in: in words and as JSON.
+//! The report of a comparison, as text and JSON.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,39 +9,39 @@ use super::subject::{SUBJECTS, Subject};
 use crate::moving::placement_client::Microversion;
 use crate::observe::printable::{self, escaped};
 
-/// How many differences of one subject are written out in words.
+/// Maximum number of differences per subject in the text.
 const SHOWN: usize = 10;
-/// How many failures are kept.
+/// Maximum number of failures that are kept.
 const FAILURES_MAX: usize = 100;
-/// The most characters of a value in words.
+/// Maximum number of characters of a value in the text.
 const VALUE_MAX: usize = 200;
-/// The most bytes of a value in JSON: a value that is larger is written as text, and cut off.
+/// Maximum number of bytes of a value in JSON; a larger value is truncated text.
 const VALUE_BYTES_MAX: usize = 4096;
 
-/// What two services differ in.
+/// The report of a comparison.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// One service.
     pub left: Service,
     /// The other service.
     pub right: Service,
-    /// The microversion at which both were asked.
+    /// The microversion of the requests.
     pub microversion: String,
-    /// How many providers each has.
+    /// Number of providers in each service.
     pub providers: (u64, u64),
-    /// How many requests were compared, and how many differences were found.
+    /// Counts for each subject.
     pub differences: Vec<Count>,
-    /// The number of all differences, without those that an import explains.
+    /// Total number of differences, without those that an import explains.
     pub total: u64,
     /// The first differences.
     pub shown: Vec<Shown>,
-    /// The first of the differences that an import explains.
+    /// The first differences that an import explains.
     pub explained: Vec<Shown>,
-    /// What one should know about the comparison.
+    /// Notes about the comparison.
     pub notes: Vec<String>,
-    /// Why requests could not be compared: the first of them.
+    /// Errors of the first requests that could not be compared.
     pub not_compared: Vec<String>,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
     #[serde(skip)]
     kept: usize,
@@ -56,18 +56,18 @@ pub struct Service {
     pub microversion: String,
 }
 
-/// What was found about one subject.
+/// Counts for one subject.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
     /// The subject.
     pub subject: Subject,
-    /// How many requests were compared.
+    /// Number of requests compared.
     pub compared: u64,
-    /// How many differences there are, without those that an import explains.
+    /// Number of differences, without those that an import explains.
     pub count: u64,
-    /// How many differences an import explains.
+    /// Number of differences that an import explains.
     pub explained: u64,
-    /// The number of requests that could not be compared, because a service failed.
+    /// Number of requests that could not be compared, because a service failed.
     pub not_compared: u64,
     /// Whether the subject was left out.
     pub skipped: bool,
@@ -76,11 +76,11 @@ pub struct Count {
 /// A difference.
 #[derive(Debug, Serialize)]
 pub struct Shown {
-    /// What it is about.
+    /// The subject.
     pub subject: Subject,
-    /// The request whose answers differ.
+    /// The request whose responses differ.
     pub request: String,
-    /// Where in the answers.
+    /// Place in the responses.
     pub place: String,
     /// The left value, if there is one.
     pub left: Option<Value>,
@@ -123,14 +123,14 @@ impl Report {
         }
     }
 
-    /// Counts requests whose answers are the same.
+    /// Counts requests with equal responses.
     pub(super) fn compared(&mut self, subject: Subject, requests: u64) {
         for count in self.differences.iter_mut().filter(|it| it.subject == subject) {
             count.compared += requests;
         }
     }
 
-    /// Adds what was found about a request.
+    /// Adds a request with its differences.
     pub(super) fn add(&mut self, subject: Subject, request: &str, found: &[Difference]) {
         self.compared(subject, 1);
         for count in self.differences.iter_mut().filter(|it| it.subject == subject) {
@@ -141,7 +141,7 @@ impl Report {
         self.shown.extend(found.iter().take(room).map(|it| Shown::new(subject, request, it)));
     }
 
-    /// Adds differences that an import explains, of a request that is counted already.
+    /// Adds differences that an import explains, of a request that is already counted.
     pub(super) fn add_explained(&mut self, subject: Subject, request: &str, found: &[Difference]) {
         for count in self.differences.iter_mut().filter(|it| it.subject == subject) {
             count.explained += found.len() as u64;
@@ -150,7 +150,7 @@ impl Report {
         self.explained.extend(found.iter().take(room).map(|it| Shown::new(subject, request, it)));
     }
 
-    /// Adds a request that a service failed at, in a sentence that names it.
+    /// Adds a request that failed, with an error that names it.
     pub(super) fn not_compared(&mut self, subject: Subject, why: &str) {
         self.not_sent(subject);
         if self.not_compared.len() < FAILURES_MAX {
@@ -158,7 +158,7 @@ impl Report {
         }
     }
 
-    /// Counts a request that was not sent, because a service had not answered many before it.
+    /// Counts a request that was not sent because the service had not responded to many before it.
     pub(super) fn not_sent(&mut self, subject: Subject) {
         for count in self.differences.iter_mut().filter(|it| it.subject == subject) {
             count.not_compared += 1;
@@ -180,7 +180,7 @@ impl Report {
         printable::json(self)
     }
 
-    /// The report in words, in which nothing that a service tells does anything to a terminal.
+    /// The report as text, with all control characters of the services' values escaped.
     pub fn words(&self) -> String {
         let service = |side: &str, it: &Service, providers: u64| {
             format!("{side}: {}, up to {}, {providers} providers", it.url, it.microversion)
@@ -228,7 +228,7 @@ impl Report {
 }
 
 impl Count {
-    /// One line.
+    /// Formats one line.
     fn words(&self) -> String {
         let subject = self.subject.words();
         if self.skipped {
@@ -257,7 +257,7 @@ impl Shown {
         }
     }
 
-    /// One line.
+    /// Formats one line.
     fn words(&self) -> String {
         let value = |value: &Option<Value>| match value {
             None => "nothing".to_owned(),
@@ -268,7 +268,7 @@ impl Shown {
     }
 }
 
-/// The first of `count` differences of a subject, a line each.
+/// Lists the first of `count` differences of a subject, one per line.
 fn listed(of: &[Shown], subject: Subject, count: u64) -> Vec<String> {
     let first: Vec<&Shown> = of.iter().filter(|it| it.subject == subject).take(SHOWN).collect();
     let mut lines: Vec<String> = first.iter().map(|it| format!("  {}", it.words())).collect();

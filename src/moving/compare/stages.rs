@@ -1,4 +1,4 @@
-//! Asks both services for everything of one subject after the other.
+//! Sends both services the requests for one subject after the other.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU32;
@@ -17,41 +17,40 @@ use super::options::Options;
 use super::pair::{Compared, Pair};
 use super::paths::path_of;
 use super::report::Report;
-use super::state::State;
+use super::state::StateFile;
 use super::subject::Subject;
 use crate::moving::placement_client::Microversion;
 use crate::moving::progress::Progress;
 
-/// Since this microversion, usages of a project are shown by type of consumer.
+/// First microversion at which usages of a project are grouped by consumer type.
 const CONSUMER_TYPES: Microversion = Microversion(38);
 const CUSTOM: &str = "CUSTOM_";
-/// After so many requests in succession that a service did not answer, the other requests of a stage are not sent. An
-/// internal error (500) is an answer: it is about one request.
+/// Maximum number of consecutive requests without a response; the rest of a stage is then not sent. An internal error
+/// (500) counts as a response: it concerns one request.
 const UNANSWERED_MAX: u32 = 50;
 
-/// Requests that are sent one after the other, or several at once.
+/// Requests that are sent in sequence, or several at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
-    /// The name in the progress bar.
+    /// Label of the progress bar.
     pub(super) what: &'static str,
-    /// The number of requests.
     pub(super) count: usize,
-    /// The number of requests that are compared at once.
+    /// Number of concurrent requests.
     pub(super) at_once: usize,
 }
 
-/// A question about an object.
+/// A request about an object.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    /// What is compared of it.
+pub(super) struct ObjectRequest {
+    /// The subject.
     subject: Subject,
-    /// What identifies it.
+    /// Identifier of the object.
     of: String,
     path: String,
 }
 
-impl Asked {
-    /// A question with the path of an object: what stands in it before and after what identifies the object.
+impl ObjectRequest {
+    /// A request with the path of an object: its identifier, and the text before and after it.
     pub(super) fn new(subject: Subject, before: &str, of: &str, after: &str) -> Self {
         Self { subject, of: of.to_owned(), path: path_of(before, of, after) }
     }
@@ -67,10 +66,10 @@ pub(super) struct Stages<'p> {
     pub(super) pair: &'p Pair,
     pub(super) report: &'p mut Report,
     pub(super) options: &'p Options,
-    state: Option<&'p State>,
-    /// What an import explains.
+    state: Option<&'p StateFile>,
+    /// Differences that an import explains.
     explained: Explained,
-    /// The number of differences that are capacities beyond 64 bits.
+    /// Number of differences that are capacities beyond 64 bits.
     greatest_capacities: usize,
     progress: Progress,
 }
@@ -80,42 +79,44 @@ impl<'p> Stages<'p> {
         pair: &'p Pair,
         report: &'p mut Report,
         options: &'p Options,
-        state: Option<&'p State>,
+        state: Option<&'p StateFile>,
         explained: Explained,
     ) -> Self {
         let progress = Progress::new();
         Self { pair, report, options, state, explained, greatest_capacities: 0, progress }
     }
 
-    /// A stage with as many requests at once as the services have to answer.
+    /// A stage with the default number of concurrent requests.
     pub(super) fn stage(&self, what: &'static str, count: usize) -> Stage {
         Stage { what, count, at_once: self.pair.concurrency() * 2 }
     }
 
-    /// Asks for all, several at once, and looks at what both said. Each question has a tag, with which it is
-    /// looked at. What cannot be compared is counted.
+    /// Sends all requests, several at once, and passes each result to `look` with the request's tag. Failed
+    /// comparisons are counted.
     pub(super) async fn ask<T>(
         &mut self,
         Stage { what, count, at_once }: Stage,
-        questions: impl Iterator<Item = (Asked, T)>,
-        mut look: impl FnMut(T, &Asked, &Compared),
+        requests: impl Iterator<Item = (ObjectRequest, T)>,
+        mut look: impl FnMut(T, &ObjectRequest, &Compared),
     ) -> Result<(), Failure> {
         let bar = self.progress.of(what, count as u64);
         let (pair, state, options) = (self.pair, self.state, self.options);
         let unanswered = &AtomicU32::new(0);
-        let asked = questions.filter(|(asked, _)| !options.skips(asked.subject));
-        let asked = asked.map(|(asked, tag)| async move {
-            let compared = match state.map(|state| state.recall(&asked.path)) {
+        let requests = requests.filter(|(request, _)| !options.skips(request.subject));
+        let requests = requests.map(|(request, tag)| async move {
+            let compared = match state.map(|state| state.recall(&request.path)) {
                 Some(Ok(Some(recalled))) => Some(Ok(recalled)),
                 Some(Err(why)) => return Err(Failure::State(why)),
                 None | Some(Ok(None)) if unanswered.load(Relaxed) >= UNANSWERED_MAX => None,
-                None | Some(Ok(None)) => Some(pair.ask(asked.subject, asked.path.clone()).await),
+                None | Some(Ok(None)) => {
+                    Some(pair.ask(request.subject, request.path.clone()).await)
+                }
             };
-            Ok((asked, compared, tag))
+            Ok((request, compared, tag))
         });
-        let mut answers = stream::iter(asked).buffer_unordered(at_once);
+        let mut answers = stream::iter(requests).buffer_unordered(at_once);
         while let Some(answer) = answers.next().await {
-            let (asked, compared, tag) = answer?;
+            let (request, compared, tag) = answer?;
             bar.inc(1);
             let compared = match compared {
                 Some(Ok(compared)) => compared,
@@ -123,11 +124,11 @@ impl<'p> Stages<'p> {
                     let is_answer = why.status() == Some(StatusCode::INTERNAL_SERVER_ERROR);
                     let failures = if is_answer { 0 } else { unanswered.load(Relaxed) + 1 };
                     unanswered.store(failures, Relaxed);
-                    self.report.not_compared(asked.subject, &why.to_string());
+                    self.report.not_compared(request.subject, &why.to_string());
                     continue;
                 }
                 None => {
-                    self.report.not_sent(asked.subject);
+                    self.report.not_sent(request.subject);
                     continue;
                 }
             };
@@ -135,7 +136,7 @@ impl<'p> Stages<'p> {
             if let Some(state) = state {
                 state.record(&compared).map_err(Failure::State)?;
             }
-            look(tag, &asked, &compared);
+            look(tag, &request, &compared);
             let (known, differences): (Vec<_>, Vec<_>) =
                 compared.differences.into_iter().partition(|Difference { path, left, right }| {
                     let (left, right) = (left.as_ref(), right.as_ref());
@@ -145,16 +146,16 @@ impl<'p> Stages<'p> {
             self.greatest_capacities += known.len();
             let right = compared.right.as_ref();
             let (explained, others) =
-                self.explained.divide(asked.subject, &asked.of, differences, right);
-            self.report.add(asked.subject, &compared.path, &others);
-            self.report.add_explained(asked.subject, &compared.path, &explained);
+                self.explained.divide(request.subject, &request.of, differences, right);
+            self.report.add(request.subject, &compared.path, &others);
+            self.report.add_explained(request.subject, &compared.path, &explained);
         }
         bar.finish();
         Ok(())
     }
 
-    /// Resource classes and traits. Standard names that only one service knows are those of another
-    /// version of os-traits or os-resource-classes: that is told, and is no difference.
+    /// Compares resource classes and traits. Standard names that only one service has belong to another release of
+    /// os-traits or os-resource-classes: they are noted, not reported as differences.
     pub(super) async fn names(&mut self) {
         let lists = [
             (Subject::ResourceClasses, "/resource_classes", "standard resource classes"),
@@ -174,7 +175,7 @@ impl<'p> Stages<'p> {
             let (mut left_only, mut right_only) = (0_u64, 0_u64);
             compared.differences.retain(|difference| {
                 let Some(name) = standard_name(difference) else { return true };
-                tracing::debug!(name, "a standard name that only one service knows");
+                tracing::debug!(name, "a standard name that only one service has");
                 let count =
                     if difference.left.is_some() { &mut left_only } else { &mut right_only };
                 *count += 1;
@@ -182,7 +183,7 @@ impl<'p> Stages<'p> {
             });
             if left_only + right_only > 0 {
                 self.report.notes.push(format!(
-                    "{words} that only one service knows, as with different releases: {left_only} \
+                    "{words} that only one service has, as with different releases: {left_only} \
                      left, {right_only} right"
                 ));
             }
@@ -190,7 +191,7 @@ impl<'p> Stages<'p> {
         }
     }
 
-    /// Consumers that were met, and the usages of their projects.
+    /// Compares the consumers that were found, and the usages of their projects.
     pub(super) async fn consumers(&mut self, consumers: BTreeSet<String>) -> Result<(), Failure> {
         let options = self.options;
         let all = consumers.len();
@@ -204,15 +205,15 @@ impl<'p> Stages<'p> {
             }
             _ => consumers.into_iter().collect(),
         };
-        // Those that the report of an import names are asked for in any case.
+        // Projects in the report of an import are always included.
         let mut projects: BTreeSet<String> = self.explained.projects().map(str::to_owned).collect();
         let mut explained = self.explained.clone();
-        let asked = chosen
+        let requests = chosen
             .iter()
-            .map(|uuid| (Asked::new(Subject::Consumers, "/allocations/", uuid, ""), ()));
-        self.ask(self.stage("consumers", chosen.len()), asked, |(), asked, compared| {
+            .map(|uuid| (ObjectRequest::new(Subject::Consumers, "/allocations/", uuid, ""), ()));
+        self.ask(self.stage("consumers", chosen.len()), requests, |(), request, compared| {
             for body in [&compared.left, &compared.right].into_iter().flatten() {
-                explained.learn_of(&asked.of, body);
+                explained.learn_of(&request.of, body);
                 if let Some(project) = body.get("project_id").and_then(Value::as_str) {
                     projects.insert(project.to_owned());
                 }
@@ -221,20 +222,21 @@ impl<'p> Stages<'p> {
         .await?;
         self.explained = explained;
         let types = if self.pair.version < CONSUMER_TYPES { "" } else { "&consumer_type=all" };
-        let mut asked: Vec<_> = Vec::new();
+        let mut requests: Vec<_> = Vec::new();
         for project in &projects {
-            let usages =
-                |more| Asked::new(Subject::ProjectUsages, "/usages?project_id=", project, more);
-            asked.push((usages(""), ()));
+            let usages = |more| {
+                ObjectRequest::new(Subject::ProjectUsages, "/usages?project_id=", project, more)
+            };
+            requests.push((usages(""), ()));
             if !types.is_empty() {
-                asked.push((usages(types), ()));
+                requests.push((usages(types), ()));
             }
         }
-        let stage = self.stage("usages of projects", asked.len());
-        self.ask(stage, asked.into_iter(), |(), _, _| {}).await
+        let stage = self.stage("usages of projects", requests.len());
+        self.ask(stage, requests.into_iter(), |(), _, _| {}).await
     }
 
-    /// Questions for candidates, made of these providers.
+    /// Compares responses to requests for candidates of these providers.
     pub(super) async fn candidates(
         &mut self,
         profiles: Vec<Profile>,
@@ -244,17 +246,17 @@ impl<'p> Stages<'p> {
         if options.candidates == 0 || options.skips(Subject::Candidates) {
             return Ok(());
         }
-        // Without this, a question may have two right answers.
+        // Without these, a request may have two correct responses.
         if let Err(why) = spellings.read_sharing(self.pair).await {
             self.report.not_compared(Subject::Candidates, &why.to_string());
             return Ok(());
         }
         let (count, seed) = (options.candidates, options.seed);
         let queries = candidates::queries(&profiles, &spellings, count, seed, self.pair.version);
-        let asked = queries.iter().map(|path| (Asked::candidates(path), ()));
-        // An answer may be large, and hard to find.
+        let requests = queries.iter().map(|path| (ObjectRequest::candidates(path), ()));
+        // Responses may be large and expensive.
         let stage = Stage { what: "candidates", count: queries.len(), at_once: 2 };
-        self.ask(stage, asked, |(), _, _| {}).await?;
+        self.ask(stage, requests, |(), _, _| {}).await?;
         if self.greatest_capacities > 0 {
             self.report.notes.push(format!(
                 "{} capacities among candidates are beyond 64 bits, and Berth shows the greatest number of 64 bits for \
@@ -266,7 +268,7 @@ impl<'p> Stages<'p> {
     }
 }
 
-/// The name that a difference is about, if only one service knows it and it is not custom.
+/// The name that a difference is about, if it is a standard name that only one service has.
 fn standard_name(difference: &Difference) -> Option<&str> {
     let ((Some(only), None) | (None, Some(only))) = (&difference.left, &difference.right) else {
         return None;

@@ -1,7 +1,8 @@
-//! The file that keeps what has been compared, so that a comparison that was interrupted goes on.
+//! The state file of a comparison, with which an interrupted comparison continues.
 //!
-//! Its first line says what is compared. Each other line is a request whose answers were the same, with the answer,
-//! because later requests are made of it. What differed or failed is not kept: it is asked for again.
+//! Its first line describes the comparison. Each other line is a request whose responses were equal, with the
+//! response, from which later requests are made. Requests that differed or failed are not recorded, and are sent
+//! again.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,12 +16,12 @@ use serde_json::Value;
 
 use super::pair::Compared;
 
-/// An open file of this kind, which no other process uses.
+/// An open state file, locked against other processes.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct StateFile {
     path: PathBuf,
     file: File,
-    /// By request: where its line begins, and how long it is.
+    /// Offset and length of each request's line.
     lines: HashMap<String, (u64, usize)>,
 }
 
@@ -32,11 +33,11 @@ struct Line<'l, B> {
     answer: B,
 }
 
-impl State {
-    /// Opens the file, or makes it. `about` says what is compared.
+impl StateFile {
+    /// Opens or creates the file. `about` describes the comparison.
     ///
     /// # Errors
-    /// A sentence: the file cannot be read or written, is in use, or is about something else.
+    /// The file cannot be read or written, is in use, or belongs to another comparison.
     pub(super) fn open(path: &Path, about: &Value) -> Result<Self, String> {
         let named = |why: String| format!("{}: {why}", path.display());
         let failed = |error: std::io::Error| named(error.to_string());
@@ -55,7 +56,7 @@ impl State {
             if end == 0 {
                 if serde_json::from_slice::<Value>(&line).ok().as_ref() != Some(about) {
                     return Err(named(
-                        "this is no file of --state, or it belongs to a comparison of other services or with \
+                        "this is not a file of --state, or it belongs to a comparison of other services or with \
                          other options"
                             .to_owned(),
                     ));
@@ -67,9 +68,9 @@ impl State {
             }
             end += length as u64;
         }
-        // A process that was killed may have left a part of a line. Without a whole line, the file may be any file.
+        // A killed process may have left an incomplete line. Without a complete one, this may be an unrelated file.
         if end == 0 && !line.is_empty() {
-            return Err(named("this is no file of --state".to_owned()));
+            return Err(named("this is not a file of --state".to_owned()));
         }
         state.file.set_len(end).map_err(failed)?;
         if end == 0 {
@@ -78,15 +79,15 @@ impl State {
         Ok(state)
     }
 
-    /// The number of requests that were compared before.
+    /// Number of recorded requests.
     pub(super) fn count(&self) -> usize {
         self.lines.len()
     }
 
-    /// A request that was compared before.
+    /// Looks up a recorded request.
     ///
     /// # Errors
-    /// A sentence: the file cannot be read.
+    /// The file cannot be read.
     pub(super) fn recall(&self, request: &str) -> Result<Option<Compared>, String> {
         let Some((begin, length)) = self.lines.get(request) else { return Ok(None) };
         let mut line = vec![0; *length];
@@ -97,10 +98,10 @@ impl State {
         Ok(Some(Compared { path, left: line.answer, right: None, differences: Vec::new() }))
     }
 
-    /// Keeps a request whose answers are the same.
+    /// Records a request with equal responses.
     ///
     /// # Errors
-    /// A sentence: the file cannot be written.
+    /// The file cannot be written.
     pub(super) fn record(&self, compared: &Compared) -> Result<(), String> {
         if !compared.differences.is_empty() || self.lines.contains_key(&compared.path) {
             return Ok(());
@@ -111,7 +112,7 @@ impl State {
     /// Removes the file.
     ///
     /// # Errors
-    /// A sentence: it cannot be removed.
+    /// It cannot be removed.
     pub(super) fn remove(self) -> Result<(), String> {
         std::fs::remove_file(&self.path).map_err(|error| self.named(&error))
     }
@@ -131,7 +132,7 @@ impl State {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Compared, State};
+    use super::{Compared, StateFile};
     use crate::moving::compare::answers::Difference;
 
     fn compared(path: &str, differs: bool) -> Compared {
@@ -150,16 +151,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state");
         let about = json!({"left": "http://old/"});
-        let state = State::open(&file, &about).unwrap();
+        let state = StateFile::open(&file, &about).unwrap();
         assert_eq!(state.count(), 0);
         for (path, differs) in [("/a", false), ("/b", true), ("/\u{e9}\"c", false)] {
             state.record(&compared(path, differs)).unwrap();
         }
-        assert!(State::open(&file, &about).is_err(), "in use");
+        assert!(StateFile::open(&file, &about).is_err(), "in use");
         drop(state);
         let whole = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, format!("{whole}{{\"request\": \"/d")).unwrap();
-        let state = State::open(&file, &about).unwrap();
+        let state = StateFile::open(&file, &about).unwrap();
         assert_eq!(state.count(), 2);
         let recalled = |path| state.recall(path).unwrap().and_then(|it| it.left);
         assert_eq!(recalled("/a"), Some(json!({"at": "/a"})));
@@ -167,7 +168,7 @@ mod tests {
         assert_eq!((recalled("/b"), recalled("/d")), (None, None));
         state.record(&compared("/d", false)).unwrap();
         drop(state);
-        assert_eq!(State::open(&file, &about).unwrap().count(), 3);
+        assert_eq!(StateFile::open(&file, &about).unwrap().count(), 3);
     }
 
     #[test]
@@ -176,11 +177,11 @@ mod tests {
         let file = folder.path().join("notes");
         for text in ["no line", "a line\nand more\n", "{\"left\": \"http://other/\"}\n"] {
             std::fs::write(&file, text).unwrap();
-            let why = State::open(&file, &json!({"left": "http://old/"})).unwrap_err();
-            assert!(why.contains("this is no file of --state"), "{why}");
+            let why = StateFile::open(&file, &json!({"left": "http://old/"})).unwrap_err();
+            assert!(why.contains("this is not a file of --state"), "{why}");
             assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
         }
-        let state = State::open(&folder.path().join("new"), &Value::Null).unwrap();
+        let state = StateFile::open(&folder.path().join("new"), &Value::Null).unwrap();
         state.remove().unwrap();
         assert!(!folder.path().join("new").exists());
     }

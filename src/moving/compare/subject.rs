@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// What is compared.
+/// A subject of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
@@ -21,9 +21,9 @@ pub enum Subject {
     Aggregates,
     /// Traits of providers.
     ProviderTraits,
-    /// What consumers have of providers.
+    /// Allocations of providers.
     ProviderAllocations,
-    /// Consumers: what they have, whose they are, type and generation.
+    /// Consumers: their allocations, project, user, type and generation.
     Consumers,
     /// Usages of projects.
     ProjectUsages,
@@ -47,7 +47,7 @@ pub(super) const SUBJECTS: [Subject; 11] = [
 ];
 
 impl Subject {
-    /// Its name for people.
+    /// The name in text output.
     pub fn words(self) -> &'static str {
         match self {
             Self::ResourceClasses => "resource classes",
@@ -64,7 +64,7 @@ impl Subject {
         }
     }
 
-    /// The subject in whose answers its objects are found, or of whose answers its questions are made.
+    /// The subject whose responses yield this subject's objects or requests.
     pub(super) fn found_in(self) -> Option<Self> {
         match self {
             Self::Consumers => Some(Self::ProviderAllocations),
@@ -81,7 +81,7 @@ impl Subject {
         }
     }
 
-    /// Whether answers about it have the time of the last change, and not that of the request.
+    /// Returns whether its responses have the time of the last change rather than that of the request.
     pub(super) fn has_times(self) -> bool {
         match self {
             Self::Providers | Self::Inventories | Self::ProviderAllocations | Self::Consumers => {

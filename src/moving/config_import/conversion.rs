@@ -6,7 +6,7 @@ use super::sources::Sources;
 use super::table::{self, KnownOption};
 use super::values::Value;
 
-/// What the operator adds to the files.
+/// Values that the operator adds to the files.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// URL of Berth's PostgreSQL, instead of `connection`.
@@ -72,7 +72,6 @@ impl Conversion<'_> {
         self.converted.push(Converted { key, value, origin });
     }
 
-    /// Reports something about an option.
     pub(super) fn report(
         &mut self,
         severity: Severity,

@@ -58,7 +58,7 @@ const CONNECTIONS: i64 = 10;
 /// The largest number of connections that an import sets.
 const CONNECTIONS_MAX: i64 = 1000;
 
-/// Why a URL cannot be converted.
+/// Reason why a URL cannot be converted.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum Refusal {
     /// It names another database than PostgreSQL: its scheme.
@@ -208,7 +208,7 @@ fn convert(url: &str, more: &str) -> Result<Url, Refusal> {
     Ok(Url { url, dropped })
 }
 
-/// Whether every parser of URLs takes this for the same host.
+/// Returns whether every URL parser reads this as the same host.
 fn is_host(host: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {

@@ -1,8 +1,8 @@
-//! What the import tells the operator about an option, and where the option is set.
+//! Messages of the import about options, with their locations.
 
 use std::fmt;
 
-/// Where the value of an option comes from.
+/// Source of an option's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// A file and a line of it, from 1.
@@ -23,7 +23,7 @@ impl fmt::Display for Location {
     }
 }
 
-/// How serious a diagnostic is.
+/// Severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Nothing is lost.
@@ -37,13 +37,13 @@ pub enum Severity {
 /// A message about one option. It never contains the option's value, which may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How serious it is.
+    /// Severity.
     pub severity: Severity,
     /// The option as `[section] name`; empty if the message is about a whole file.
     pub option: String,
-    /// Where the option is set.
+    /// Source of the value.
     pub location: Location,
-    /// What the operator should know.
+    /// Message for the operator.
     pub message: String,
 }
 

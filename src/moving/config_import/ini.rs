@@ -18,11 +18,11 @@ pub(super) struct Assignment {
 pub(super) struct Malformed {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error.
     pub message: &'static str,
 }
 
-/// Python counts four control characters more than Rust as white space.
+/// Python counts four more control characters as white space than Rust.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
@@ -37,10 +37,10 @@ pub(super) fn normalized(section: &str) -> String {
     if section == "DEFAULT" { section.to_owned() } else { section.to_lowercase() }
 }
 
-/// Reads a file.
+/// Parses a file.
 ///
 /// # Errors
-/// The first line that oslo.config refuses, too.
+/// The first line that oslo.config refuses too.
 pub(super) fn parse(text: &str) -> Result<Vec<Assignment>, Malformed> {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let mut parsed: Vec<Assignment> = Vec::new();

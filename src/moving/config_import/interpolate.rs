@@ -1,7 +1,7 @@
 //! `$name`, `${name}` and `$group.name` in values, as oslo.config replaces them.
 
-/// Replaces references by what `look_up` returns. `$$` and `\$` stand for a dollar sign; a dollar
-/// sign without a name stands for itself.
+/// Replaces references by the results of `look_up`. `$$` and `\$` mean a dollar sign; a dollar sign without a name is
+/// kept.
 ///
 /// # Errors
 /// The first error of `look_up`.
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn references_are_replaced_and_the_rest_kept() {
-        let said = |text: &str| substitute(text, |name| Ok(format!("<{name}>"))).unwrap();
+        let result = |text: &str| substitute(text, |name| Ok(format!("<{name}>"))).unwrap();
         let table = [
             ("plain", "plain"),
             ("$a", "<a>"),
@@ -60,7 +60,7 @@ mod tests {
             ("$a.", "<a.>"),
         ];
         for (text, wanted) in table {
-            assert_eq!(said(text), wanted, "{text}");
+            assert_eq!(result(text), wanted, "{text}");
         }
         assert!(substitute("x$a", |_| Err("no".to_owned())).is_err());
     }

@@ -1,4 +1,4 @@
-//! How callers are authenticated, and the credentials with which Berth asks Keystone about them.
+//! Authentication of callers, and Berth's credentials for Keystone.
 
 use super::conversion::Conversion;
 use super::diagnostic::{Location, Severity};
@@ -33,7 +33,7 @@ pub(super) enum Credentials {
 }
 
 impl Credentials {
-    /// The kind that `auth_strategy` and `auth_type` say; invalid values count as the default.
+    /// The kind selected by `auth_strategy` and `auth_type`; invalid values count as the default.
     pub(super) fn read(conversion: &mut Conversion<'_>) -> Self {
         let value =
             |section, name| match conversion.settings.value(table::find(section, name)?).ok()?.0? {
@@ -52,7 +52,7 @@ impl Credentials {
         }
     }
 
-    /// Whether these credentials use an option. Reports one that is set and not used.
+    /// Returns whether these credentials use an option. Reports one that is set and not used.
     pub(super) fn use_option(self, conversion: &mut Conversion<'_>, option: &KnownOption) -> bool {
         let why = match self {
             Self::Noauth => "callers need no token (auth_strategy = noauth2)",
@@ -80,7 +80,7 @@ impl Credentials {
 pub(super) fn strategy(conversion: &mut Conversion<'_>, option: &KnownOption) {
     let Some((value, location)) = conversion.value(option) else { return };
     if value == Value::Text("noauth2".to_owned()) {
-        let message = "every caller is believed; with noauth2, Berth listens only on loopback \
+        let message = "callers are not authenticated; with noauth2, Berth listens only on loopback \
                        addresses, unless you set allow-noauth because something in front of Berth \
                        keeps strangers out";
         conversion.report(Severity::Warning, option, &location, message);
@@ -115,8 +115,8 @@ pub(super) fn auth_type(conversion: &mut Conversion<'_>, option: &KnownOption) {
     conversion.convert("keystone-auth-type", Value::Text(kind), option, &location);
 }
 
-/// `default_domain_name` or `default_domain_id`: the domain of the user and of the project, unless
-/// they have one. Only keystoneauth's `password` reads it.
+/// `default_domain_name` or `default_domain_id`: the domain of the user and of the project, unless theirs is set.
+/// Only keystoneauth's `password` reads it.
 pub(super) fn default_domain(conversion: &mut Conversion<'_>, option: &KnownOption) {
     let Some((domain, location)) = conversion.text(KEYSTONE, option.name) else { return };
     let kind = conversion.text(KEYSTONE, "auth_type").map(|(kind, _)| kind);

@@ -43,8 +43,8 @@ pub struct Imported {
 /// Converts the reference's configuration to Berth's.
 ///
 /// # Errors
-/// At least one error, and all notes and warnings: the input is malformed, or has an option that
-/// can neither be converted nor safely be left out. Each message says what to do.
+/// All errors, notes and warnings: the input is malformed, or has an option that can neither be converted nor safely
+/// left out. Each message says what to do.
 pub fn import(sources: &Sources, overrides: &Overrides) -> Result<Imported, Vec<Diagnostic>> {
     let settings = &Settings::read(sources).map_err(|malformed| vec![malformed])?;
     let (converted, diagnostics) = (Vec::new(), Vec::new());
@@ -64,7 +64,7 @@ pub fn import(sources: &Sources, overrides: &Overrides) -> Result<Imported, Vec<
 }
 
 impl Conversion<'_> {
-    /// Does what the table says about an option.
+    /// Applies the table's mapping of an option.
     fn apply(&mut self, option: &'static KnownOption) {
         match option.mapping {
             Mapping::Copied(key) => self.copy(option, key, None),
@@ -113,7 +113,7 @@ impl Conversion<'_> {
     /// Reports an option that Berth does not have, unless its value makes no difference.
     fn leave_out(&mut self, option: &KnownOption, severity: Severity, why: &str) {
         let location = self.settings.location(option);
-        // Berth does not use the value: one that cannot be read is only another than the default.
+        // Berth does not use the value; an unreadable one just differs from the default.
         let value = self.settings.value(option).ok().and_then(|(value, _)| value);
         let default = match option.default {
             Some(text) => values::read(option.kind, text).ok().flatten(),
@@ -144,8 +144,8 @@ impl Conversion<'_> {
         }
     }
 
-    /// The mapping of a line that the reference ignores, by the table. [`Mapping::Copied`] stands
-    /// for every option that has been dealt with.
+    /// The table's mapping of a line that the reference ignores. [`Mapping::Copied`] represents every option that is
+    /// already handled.
     fn mapping_of(&self, line: &Assignment) -> Option<Mapping> {
         let (section, name) = (line.section.as_str(), line.name.as_str());
         let other = self.settings.other_auth_section();

@@ -5,11 +5,11 @@ use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// The group of the service. What root writes for the service has to be readable for this group.
+/// The group of the service, which must be able to read files that root writes.
 const GROUP: &str = "berth";
 
-/// Writes a file that only its owner can read, and the group `berth` if root writes it. With `force`, it replaces an existing file
-/// atomically.
+/// Writes a file that only its owner can read, and the group `berth` if root writes it. With `force`, replaces an
+/// existing file atomically.
 ///
 /// # Errors
 /// The file exists and `force` is not set, or it cannot be written.
@@ -35,7 +35,7 @@ pub fn write(path: &Path, text: &str, force: bool) -> Result<(), String> {
 fn create(path: &Path, text: &str) -> std::io::Result<()> {
     let mut file =
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    // Root may run in a container in which groups are not mapped: then the file stays root's alone.
+    // In a container without mapped groups, only root can read the file.
     if rustix::process::geteuid().is_root()
         && let Some(group) =
             std::fs::read_to_string("/etc/group").ok().and_then(|text| id_of(&text))

@@ -39,11 +39,10 @@ pub(super) fn directories(conversion: &mut Conversion<'_>, option: &KnownOption)
     }
 }
 
-/// The path at which the reference finds a file or directory; none for a default that does not
-/// exist.
+/// The path at which the reference finds a file or directory; `None` for a default that does not exist.
 ///
-/// If one that is set does not exist, this is the first path at which the reference looks: Berth then
-/// fails to start, while the reference uses its default rules.
+/// If a configured one does not exist, this is the first path at which the reference looks: Berth then fails to
+/// start, while the reference uses its default rules.
 fn path(
     conversion: &mut Conversion<'_>,
     option: &KnownOption,

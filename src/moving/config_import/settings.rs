@@ -82,12 +82,12 @@ impl Settings {
         })
     }
 
-    /// Where an option is set.
+    /// Source of an option's value.
     pub(super) fn location(&self, option: &KnownOption) -> Location {
         self.raw(option).map_or(Location::Unset, |raw| raw.location)
     }
 
-    /// The effective value of an option, which may be its default, and where it is set.
+    /// The effective value of an option, which may be its default, and its source.
     ///
     /// # Errors
     /// The value is not of the option's type, or refers to an unknown option.

@@ -14,9 +14,9 @@ pub struct Sources {
     pub files: Vec<(String, String)>,
     /// Environment variables; `OS_GROUP__OPTION` overrides the files.
     pub environment: BTreeMap<String, String>,
-    /// Directories in which the reference looks for files that options name, in this order.
+    /// Directories in which the reference looks for files that options name, in order.
     pub folders: Vec<PathBuf>,
-    /// Whether a file or directory exists.
+    /// Checks whether a file or directory exists.
     pub exists: fn(&Path) -> bool,
 }
 
@@ -35,8 +35,8 @@ impl Unreadable {
 }
 
 impl Sources {
-    /// Reads the files, then the `*.conf` files of the directories by name. Without any, reads what
-    /// the reference reads without arguments.
+    /// Reads the files, then the `*.conf` files of the directories by name. Without any, reads what the reference
+    /// reads without arguments.
     ///
     /// # Errors
     /// A file or directory does not exist or cannot be read, or the directories have no file.
@@ -108,10 +108,10 @@ fn usual_file(
 
 /// The configuration files of a directory, by name, without hidden ones.
 fn configurations(folder: &Path) -> Result<Vec<PathBuf>, Unreadable> {
-    let told = |why: std::io::Error| Unreadable::new(folder, why);
+    let failed = |why: std::io::Error| Unreadable::new(folder, why);
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(told)? {
-        let path = entry.map_err(told)?.path();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.ends_with(".conf") && !name.starts_with('.') {
             paths.push(path);

@@ -73,10 +73,10 @@ fn quoted(text: &str) -> String {
     quoted
 }
 
-/// Reads a value. A number without digits counts as unset.
+/// Parses a value. A number without digits counts as unset.
 ///
 /// # Errors
-/// What the value must be. Does not repeat the value, which may be a secret.
+/// A description of valid values, without the value, which may be a secret.
 pub(super) fn read(kind: Kind, text: &str) -> Result<Option<Value>, String> {
     let value = match kind {
         Kind::Text => Value::Text(text.to_owned()),
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(list(" , a"), ["", "a"]);
         assert!(list(" ,, ").is_empty());
         let items = ["a", "it's", "\"'", "\\\u{a0}\n"].map(str::to_owned);
-        let said = Value::List(items.to_vec()).in_python();
-        assert_eq!(said, r#"['a', "it's", '"\'', '\\\xa0\n']"#);
+        let result = Value::List(items.to_vec()).in_python();
+        assert_eq!(result, r#"['a', "it's", '"\'', '\\\xa0\n']"#);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a placement service is, and as whom it is asked.
+//! The location of a placement service, and the credentials for it.
 
 use std::path::Path;
 
@@ -7,19 +7,19 @@ use reqwest::Url;
 use super::settings::Settings;
 use crate::auth::keystone::{ClientTls, Credentials, Domain, Scope, Secret, User, tokens_url};
 
-/// The token of an administrator for a service without authentication (`auth_strategy = noauth2`).
-pub const NOBODY: &str = "admin";
+/// The administrator's token for a service without authentication (`auth_strategy = noauth2`).
+pub const ADMIN_TOKEN: &str = "admin";
 
-/// The domain of users and projects whose domain is not named, as for `openstack`.
+/// The domain of users and projects without a named domain, as for `openstack`.
 const DEFAULT_DOMAIN: &str = "default";
-/// The interface that OpenStack's clients use by default.
+/// The default interface of OpenStack's clients.
 const DEFAULT_INTERFACE: &str = "public";
 const SERVICE_TYPE: &str = "placement";
 
-/// Where a placement service is, and as whom it is asked.
+/// The location of a placement service, and the credentials for it.
 #[derive(Clone, Debug)]
 pub enum Access {
-    /// At a URL, with a token.
+    /// A URL and a token.
     Token {
         /// The URL.
         url: Url,
@@ -28,13 +28,13 @@ pub enum Access {
         /// TLS to it.
         tls: ClientTls,
     },
-    /// With a token of Keystone's.
+    /// A token from Keystone.
     Keystone {
         /// The URL of Keystone.
         auth_url: String,
-        /// For whom tokens are issued.
+        /// Credentials for which tokens are issued.
         credentials: Box<Credentials>,
-        /// What to look for in the catalog.
+        /// The catalog entry of the service.
         catalog: Catalog,
         /// The URL of the service, instead of the catalog's.
         endpoint: Option<Url>,
@@ -55,12 +55,12 @@ pub struct Catalog {
 }
 
 impl Access {
-    /// Access to the service that a command names. With a token: at the URL. Without: with the settings,
-    /// if they say how to get a token, at the URL or else the catalog's; at the URL as the administrator
-    /// of a service that does not authenticate, if not.
+    /// Access to the service that a command names. With a token, `url` is required. Without one, the settings are
+    /// used if they contain credentials, with `url` or else the catalog's endpoint; otherwise `url` as the
+    /// administrator of a service without authentication.
     ///
     /// # Errors
-    /// A sentence: what is missing, or wrong.
+    /// A message: what is missing, or wrong.
     pub fn of(
         url: Option<&str>,
         token: Option<&Secret>,
@@ -78,11 +78,10 @@ impl Access {
         }
     }
 
-    /// Access by URL and token. Without a token, as the administrator of a service that does not
-    /// authenticate.
+    /// Access by URL and token. Without a token, as the administrator of a service without authentication.
     ///
     /// # Errors
-    /// A sentence: the URL or the settings are wrong.
+    /// A message: the URL or the settings are wrong.
     pub fn by_url(
         url: &str,
         token: Option<&Secret>,
@@ -91,14 +90,14 @@ impl Access {
         let url = endpoint(url)?;
         let tls = settings.map(tls).transpose()?;
         let tls = tls.unwrap_or_else(ClientTls::default);
-        let token = token.cloned().unwrap_or_else(|| Secret::from(NOBODY));
+        let token = token.cloned().unwrap_or_else(|| Secret::from(ADMIN_TOKEN));
         Ok(Self::Token { url, token, tls })
     }
 
-    /// Access with the settings of OpenStack's clients; `url` is used instead of the catalog.
+    /// Access with the settings of OpenStack's clients; `url` replaces the catalog's endpoint.
     ///
     /// # Errors
-    /// A sentence: what is missing, or contradicts itself.
+    /// A message: what is missing, or contradictory.
     pub fn by_settings(settings: &Settings, url: Option<&str>) -> Result<Self, String> {
         let get = |name: &str| settings.get(name);
         let kind = get("auth_type").map_or("", |it| it);
@@ -110,7 +109,7 @@ impl Access {
         let tls = tls(settings)?;
         if ["admin_token", "none", "noauth"].contains(&kind) {
             let url = named.ok_or_else(|| settings.missing("endpoint"))?;
-            let token = get("token").map_or_else(|| NOBODY.into(), Secret::from);
+            let token = get("token").map_or_else(|| ADMIN_TOKEN.into(), Secret::from);
             return Ok(Self::Token { url, token, tls });
         }
         let auth_url = get("auth_url").ok_or_else(|| settings.missing("auth_url"))?.to_owned();
@@ -128,7 +127,7 @@ impl Access {
         Ok(Self::Keystone { auth_url, credentials, catalog, endpoint: named, tls })
     }
 
-    /// Whether a new token can be had when one is refused.
+    /// Returns whether a new token can be requested when one is refused.
     pub(super) fn can_log_in(&self) -> bool {
         matches!(self, Self::Keystone { .. })
     }
@@ -144,7 +143,7 @@ impl Access {
 fn endpoint(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("{text}: {error}"))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(format!("{text}: a URL such as http://HOST:8778 is wanted"));
+        return Err(format!("{text}: must be a URL such as http://HOST:8778"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err("the URL of a service must not have credentials in it".to_owned());
@@ -174,7 +173,7 @@ fn credentials(settings: &Settings, kind: &str) -> Result<Credentials, String> {
             scope: scope(settings)?.ok_or_else(|| settings.missing("project_name"))?,
         }),
         _ => Err(format!(
-            "{}: auth_type {kind} is not known here; password, token, v3applicationcredential, \
+            "{}: auth_type {kind} is not supported; password, token, v3applicationcredential, \
              admin_token and none are",
             settings.origin()
         )),
@@ -211,9 +210,10 @@ fn scope(settings: &Settings) -> Result<Option<Scope>, String> {
     match (get(&["system_scope"]), get(&["trust_id"]), id, name) {
         (None, None, None, None) => Ok(None),
         (Some(all), None, None, None) if all == "all" => Ok(Some(Scope::System)),
-        (Some(other), None, None, None) => {
-            Err(format!("{}: system_scope {other} is not known; all is", settings.origin()))
-        }
+        (Some(other), None, None, None) => Err(format!(
+            "{}: system_scope {other} is not supported; only all is",
+            settings.origin()
+        )),
         (None, Some(trust), None, None) => Ok(Some(Scope::Trust(trust))),
         (None, None, Some(id), _) => Ok(Some(Scope::Project(User::Id(id)))),
         (None, None, None, Some(name)) => {
@@ -239,7 +239,7 @@ fn domain(settings: &Settings, of: &str) -> Domain {
         .unwrap_or_else(|| Domain::Id(DEFAULT_DOMAIN.to_owned()))
 }
 
-/// TLS, with the files that the settings name read.
+/// TLS, with the files that the settings name.
 fn tls(settings: &Settings) -> Result<ClientTls, String> {
     let read = |path: &str| {
         let path = Path::new(path);
@@ -247,7 +247,7 @@ fn tls(settings: &Settings) -> Result<ClientTls, String> {
     };
     let identity = match (settings.get("cert"), settings.get("key")) {
         (None, None) => None,
-        // One file may have both.
+        // One file may contain both.
         (Some(both), None) => Some(read(both)?),
         (Some(certificate), Some(key)) => {
             Some([read(certificate)?, b"\n".to_vec(), read(key)?].concat())

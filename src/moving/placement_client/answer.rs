@@ -1,4 +1,4 @@
-//! An answer of a placement service, and microversions.
+//! Responses of a placement service, and microversions.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::error::{Error, said};
+use super::error::{Error, error_message};
 
 /// A microversion of the Placement API, by its minor number: 39 is 1.39.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,7 +18,7 @@ pub struct Microversion(pub u16);
 impl Microversion {
     /// The first one.
     pub const MIN: Self = Self(0);
-    /// The last one that is known here.
+    /// The latest supported one.
     pub const MAX: Self = Self(39);
 }
 
@@ -33,11 +33,11 @@ impl FromStr for Microversion {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
-        minor.map(Self).ok_or_else(|| format!("{text:?} is no microversion such as 1.39"))
+        minor.map(Self).ok_or_else(|| format!("{text:?} is not a microversion such as 1.39"))
     }
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Method and URL of the request.
@@ -72,12 +72,12 @@ impl Answer {
         &self.headers
     }
 
-    /// The body as it came.
+    /// The raw body.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
     /// It is not JSON.
@@ -85,10 +85,10 @@ impl Answer {
         self.json_as()
     }
 
-    /// The body as JSON of a form.
+    /// Parses the body as JSON of type `T`.
     ///
     /// # Errors
-    /// It is not JSON, or of another form.
+    /// It is not JSON, or of another type.
     pub fn json_as<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| Error::NotPlacement {
             url: self.url().to_owned(),
@@ -96,18 +96,22 @@ impl Answer {
         })
     }
 
-    /// The answer, if it has this status.
+    /// Returns the response, if it has this status.
     ///
     /// # Errors
-    /// It has another one: what the service said.
+    /// It has another one; the error has the service's message.
     pub fn expect(self, status: StatusCode) -> Result<Self, Error> {
         if self.status == status {
             return Ok(self);
         }
-        Err(Error::Status { said: said(&self.body), request: self.request, status: self.status })
+        Err(Error::Status {
+            message: error_message(&self.body),
+            request: self.request,
+            status: self.status,
+        })
     }
 
-    /// How long the service asks to wait, if it says so in seconds.
+    /// The delay requested by `Retry-After`, if in seconds.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let text = self.headers.get(RETRY_AFTER)?.to_str().ok()?;
         text.trim().parse().ok().map(Duration::from_secs)

@@ -7,7 +7,7 @@ use saphyr::{LoadableYamlNode, Scalar, Yaml};
 
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
-/// Where the files are looked for. The first that is there counts.
+/// Candidate paths of the files; the first existing one is used.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     clouds: Vec<PathBuf>,
@@ -15,8 +15,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// The file that `OS_CLIENT_CONFIG_FILE` (`OS_CLIENT_SECURE_FILE`) names, else the first in the
-    /// working directory, the user's configuration, and /etc/openstack.
+    /// The file in `OS_CLIENT_CONFIG_FILE` (`OS_CLIENT_SECURE_FILE`), or else the first in the working directory, the
+    /// user's configuration, and /etc/openstack.
     pub(super) fn usual() -> Self {
         let user = std::env::var_os("XDG_CONFIG_HOME")
             .map(PathBuf::from)
@@ -58,7 +58,7 @@ pub(super) fn find(name: &str, places: &Places) -> Result<BTreeMap<String, Strin
         let files: Vec<String> =
             places.clouds.iter().map(|file| file.display().to_string()).collect();
         return Err(format!(
-            "there is no clouds.yaml that could have a cloud {name}; looked for: {}",
+            "there is no clouds.yaml with a cloud {name}; searched for: {}",
             files.join(", ")
         ));
     };
@@ -71,14 +71,14 @@ pub(super) fn find(name: &str, places: &Places) -> Result<BTreeMap<String, Strin
     }
     if let Some(profile) = settings.get("profile").or_else(|| settings.get("cloud")) {
         return Err(format!(
-            "cloud {name} is described by the profile {profile}: profiles are not read here. Put what \
+            "cloud {name} is described by the profile {profile}: profiles are not supported. Put what \
              it says into the cloud itself"
         ));
     }
     Ok(settings)
 }
 
-/// Adds the settings of a cloud in a file. Returns whether the file has the cloud.
+/// Adds a cloud's settings from a file. Returns whether the file has the cloud.
 fn read(file: &Path, name: &str, into: &mut BTreeMap<String, String>) -> Result<bool, String> {
     let wrong = |why: String| format!("{}: {why}", file.display());
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
@@ -97,7 +97,7 @@ fn read(file: &Path, name: &str, into: &mut BTreeMap<String, String>) -> Result<
                     into.insert(name_of(key), value);
                 }
             }
-            // Without region_name, the first region of the list counts.
+            // Without region_name, the first region of the list is used.
             ("regions", Yaml::Sequence(regions)) => {
                 let first = regions.first();
                 let first =
@@ -117,7 +117,7 @@ fn read(file: &Path, name: &str, into: &mut BTreeMap<String, String>) -> Result<
     Ok(true)
 }
 
-/// The name of a setting: both `auth-url` and `auth_url` are in use.
+/// The name of a setting: both `auth-url` and `auth_url` are used.
 fn name_of(key: &str) -> String {
     key.replace('-', "_")
 }
@@ -127,7 +127,7 @@ fn member<'y>(of: &'y Yaml<'y>, name: &str) -> Option<&'y Yaml<'y>> {
     mapping.iter().find(|(key, _)| key.as_str() == Some(name)).map(|(_, value)| value)
 }
 
-/// A scalar as text: `verify: false` and `project_id: 12` are no strings in YAML.
+/// A scalar as text: `verify: false` and `project_id: 12` are not strings in YAML.
 fn text_of(value: &Yaml<'_>) -> Option<String> {
     let Yaml::Value(scalar) = value else { return None };
     match scalar {

@@ -1,66 +1,66 @@
-//! Why a placement service gave no usable answer.
+//! Errors of a placement service.
 
 use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::observe::printable::escaped;
 
-/// The most characters of an answer that are repeated.
+/// Maximum number of characters quoted from a response.
 const SAID_MAX: usize = 300;
 
-/// Why a placement service gave no usable answer: a sentence with the URL.
+/// An error of a placement service. The message names the URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There was no answer.
+    /// No response.
     #[error("{request}: {why}")]
     NoAnswer {
         /// Method and URL.
         request: String,
-        /// What went wrong.
+        /// The cause.
         why: String,
     },
-    /// The service answered with another status than is wanted.
-    #[error("{request}: {status}{}", words(said))]
+    /// The response has an unexpected status.
+    #[error("{request}: {status}{}", words(message))]
     Status {
         /// Method and URL.
         request: String,
         /// The status.
         status: StatusCode,
-        /// What the service said about it, if anything.
-        said: String,
+        /// The service's error message, if any.
+        message: String,
     },
-    /// What answered is no placement service.
-    #[error("{url}: this is no placement service, or what answers for it is not: {why}")]
+    /// The service is not a placement service.
+    #[error("{url}: the response is not from a placement service: {why}")]
     NotPlacement {
         /// The URL.
         url: String,
-        /// What its answer lacks.
+        /// The missing part of its response.
         why: String,
     },
-    /// Keystone issued no token, or its catalog has no such service.
+    /// Keystone issued no token, or its catalog lacks the service.
     #[error("{url}: {why}")]
     Keystone {
         /// The URL at which tokens are issued.
         url: String,
-        /// What went wrong.
+        /// The cause.
         why: String,
     },
 }
 
 impl Error {
-    /// The status of the service's answer, if there was one.
+    /// The status of the response, if there was one.
     pub fn status(&self) -> Option<StatusCode> {
         if let Self::Status { status, .. } = self { Some(*status) } else { None }
     }
 }
 
-fn words(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!(": {said}") }
+fn words(message: &str) -> String {
+    if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
-/// What a service says in the body of an error: the text of its JSON, or else the body's beginning. It is
-/// cut off, and does nothing to a terminal.
-pub(super) fn said(body: &[u8]) -> String {
+/// The error message in a response's body: the text in its JSON, or else the beginning of the body. It is truncated,
+/// and control characters are escaped.
+pub(super) fn error_message(body: &[u8]) -> String {
     let json: Option<Value> = serde_json::from_slice(body).ok();
     let text = json.as_ref().and_then(|json| {
         let placement = json.pointer("/errors/0/detail");
@@ -77,15 +77,15 @@ pub(super) fn said(body: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::said;
+    use super::error_message;
 
     #[test]
     fn what_a_service_says_is_repeated_and_bounded() {
         let placement = br#"{"errors": [{"status": 404, "detail": "No such\n\nprovider."}]}"#;
-        assert_eq!(said(placement), "No such provider.");
-        assert_eq!(said(br#"{"error": {"message": "Not you."}}"#), "Not you.");
-        assert_eq!(said(b"<h1>Bad\x1b Gateway</h1>"), r"<h1>Bad\u{1b} Gateway</h1>");
-        assert_eq!(said(b""), "");
-        assert_eq!(said(&[b'x'; 1000]).len(), 303);
+        assert_eq!(error_message(placement), "No such provider.");
+        assert_eq!(error_message(br#"{"error": {"message": "Not you."}}"#), "Not you.");
+        assert_eq!(error_message(b"<h1>Bad\x1b Gateway</h1>"), r"<h1>Bad\u{1b} Gateway</h1>");
+        assert_eq!(error_message(b""), "");
+        assert_eq!(error_message(&[b'x'; 1000]).len(), 303);
     }
 }

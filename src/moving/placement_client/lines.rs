@@ -1,4 +1,4 @@
-//! Answers that go on: read line by line as they come.
+//! Streaming responses, read line by line.
 
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ use tokio::time::timeout;
 use super::error::Error;
 use crate::http_client::Failure;
 
-/// The lines of an answer.
+/// The lines of a response.
 #[derive(Debug)]
 pub struct Lines {
     pub(super) response: reqwest::Response,
     /// Method and URL of the request.
     pub(super) request: String,
-    /// What has come and is no whole line yet.
+    /// Bytes received of an incomplete line.
     pub(super) read: Vec<u8>,
-    /// The longest line, in bytes.
+    /// Maximum length of a line, in bytes.
     pub(super) line_max: usize,
-    /// How long nothing may come.
+    /// Maximum time without data.
     pub(super) silence_max: Duration,
 }
 
 impl Lines {
-    /// The next line, without its end; `None`: the answer has ended.
+    /// The next line, without its end; `None` at the end of the response.
     ///
     /// # Errors
-    /// The answer breaks off, nothing comes for too long, or a line is too long.
+    /// The response breaks off, times out, or has a line that is too long.
     pub async fn next(&mut self) -> Result<Option<String>, Error> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
@@ -42,7 +42,7 @@ impl Lines {
                 Ok(Err(error)) => return Err(self.failed(Failure::from(error).to_string())),
                 Err(_) => {
                     let seconds = self.silence_max.as_secs();
-                    return Err(self.failed(format!("nothing has come for {seconds} s")));
+                    return Err(self.failed(format!("no data for {seconds} s")));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! A token and the URL of the service: as they were given, or from Keystone.
+//! Obtains the token and the URL of the service: as given, or from Keystone.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use reqwest::header::HeaderValue;
 use reqwest::{Method, StatusCode, Url};
 
 use super::access::{Access, Catalog};
-use super::error::{Error, said};
+use super::error::{Error, error_message};
 use crate::auth::keystone::{ANSWER_MAX, Credentials, Issued, SUBJECT_TOKEN, secret, tokens_url};
 use crate::http_client::{ExchangeError, Failure, HttpClient};
 
-/// The time for an answer of Keystone's.
+/// Timeout for a response of Keystone.
 const WITHIN: Duration = Duration::from_mins(1);
-/// How often a token is asked for.
+/// Maximum number of requests for a token.
 const ATTEMPTS: u32 = 3;
 
-/// With which token requests are sent, and where to.
+/// The token and the endpoint of requests.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct Session {
     pub(super) token: HeaderValue,
     pub(super) endpoint: Url,
 }
 
 /// Gets token and endpoint.
-pub(super) async fn log_in(http: &HttpClient, access: &Access) -> Result<Standing, Error> {
+pub(super) async fn log_in(http: &HttpClient, access: &Access) -> Result<Session, Error> {
     match access {
         Access::Token { url, token, .. } => {
             let token = secret(&token.0).ok_or_else(|| Error::Keystone {
                 url: url.to_string(),
                 why: "the token has characters that no header may have".to_owned(),
             })?;
-            Ok(Standing { token, endpoint: url.clone() })
+            Ok(Session { token, endpoint: url.clone() })
         }
         Access::Keystone { auth_url, credentials, catalog, endpoint, .. } => {
             let failed = |why| Error::Keystone { url: auth_url.clone(), why };
@@ -39,7 +39,7 @@ pub(super) async fn log_in(http: &HttpClient, access: &Access) -> Result<Standin
                 Some(endpoint) => endpoint.clone(),
                 None => in_catalog(&issued, catalog).map_err(failed)?,
             };
-            Ok(Standing { token, endpoint })
+            Ok(Session { token, endpoint })
         }
     }
 }
@@ -63,21 +63,21 @@ async fn issue(
                 tokio::time::sleep(Duration::from_millis(250) * attempt).await;
                 attempt += 1;
             }
-            Err(error) => return Err(format!("Keystone does not answer: {error}")),
+            Err(error) => return Err(format!("Keystone does not respond: {error}")),
         }
     };
     let status = answer.status;
     if status != StatusCode::CREATED {
-        let told = said(&answer.body);
+        let message = error_message(&answer.body);
         let what = if status == StatusCode::UNAUTHORIZED {
             "Keystone does not accept the credentials"
         } else {
             "Keystone issued no token"
         };
-        return Err(format!("{what}: {status}: {told}"));
+        return Err(format!("{what}: {status}: {message}"));
     }
     let token = answer.headers.get(SUBJECT_TOKEN).cloned();
-    let mut token = token.ok_or("Keystone issued no token: there is none in its answer")?;
+    let mut token = token.ok_or("Keystone issued no token: its response has none")?;
     token.set_sensitive(true);
     let issued = Issued::parse(&answer.body)?;
     Ok((token, issued))

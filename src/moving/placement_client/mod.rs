@@ -1,11 +1,10 @@
 //! A client of any placement service, Berth or the reference, for Berth's own commands.
 //!
-//! [`Access`] says where the service is and whose requests these are. It is made of a URL and a token,
-//! of the environment of OpenStack's clients, or of a cloud in `clouds.yaml` ([`settings`]). A
-//! [`Client`] sends requests: so many at once, each with a time limit and a bound for its answer. It
-//! gets a token from Keystone, and a new one when the service refuses the old one. Reads are repeated
-//! when the service is overloaded or does not answer; writes are not. Each attempt follows the rule of
-//! [`HttpClient`].
+//! [`Access`] is the location of the service and the credentials. It is made from a URL and a token, from the
+//! environment of OpenStack's clients, or from a cloud in `clouds.yaml` ([`settings`]). A [`Client`] limits the
+//! number of concurrent requests, their duration, and the size of responses. It gets a token from Keystone, and a new
+//! one when the service refuses it. Reads are repeated when the service is overloaded or does not respond; writes are
+//! not. Each attempt follows the rule of [`HttpClient`].
 
 mod access;
 mod answer;
@@ -28,11 +27,11 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore};
 
-pub use self::access::{Access, Catalog, NOBODY};
+pub use self::access::{ADMIN_TOKEN, Access, Catalog};
 pub use self::answer::{Answer, Microversion};
 pub use self::error::Error;
 pub use self::lines::Lines;
-use self::login::Standing;
+use self::login::Session;
 pub use self::providers::ListedProvider;
 use self::providers::ProviderList;
 pub use self::settings::Settings;
@@ -40,23 +39,23 @@ use crate::auth::keystone::AUTH_TOKEN;
 use crate::http_client::{self, ExchangeError, Failure, HttpClient};
 
 const MICROVERSION: HeaderName = HeaderName::from_static("openstack-api-version");
-/// How often a read is sent.
+/// Maximum number of attempts of a read.
 const ATTEMPTS: u32 = 6;
-/// How often a read is sent that the service does not answer in time.
+/// Maximum number of attempts of a read that times out.
 const LATE_ATTEMPTS: u32 = 2;
-/// The pause before the second attempt. Each further pause is twice as long.
+/// Pause before the second attempt. It doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause, also if the service asks for a longer one.
+/// Maximum pause, even if the service requests a longer one.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// What bounds the work of a client and of the service.
+/// Limits of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The number of requests at once.
+    /// Number of concurrent requests.
     pub concurrency: usize,
-    /// The time for an answer.
+    /// Timeout for a response.
     pub timeout: Duration,
-    /// The size of an answer, in bytes.
+    /// Maximum size of a response, in bytes.
     pub answer_max: usize,
 }
 
@@ -67,7 +66,7 @@ impl Default for Limits {
     }
 }
 
-/// A placement service. Clones share connections, the token and the limits.
+/// A client of a placement service. Clones share connections, the token and the limits.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Inner>);
 
@@ -77,32 +76,34 @@ struct Inner {
     access: Access,
     limits: Limits,
     places: Semaphore,
-    standing: Mutex<Option<Arc<Standing>>>,
+    session: Mutex<Option<Arc<Session>>>,
 }
 
-/// How one attempt failed.
-enum Failed {
+/// Failure of one attempt.
+enum AttemptError {
     /// The same request may succeed later.
     ForNow(Error),
-    /// There was no answer in time.
+    /// The request timed out.
     Late(Error),
     /// It would fail again.
     ForGood(Error),
 }
 
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Self {
+impl From<AttemptError> for Error {
+    fn from(failed: AttemptError) -> Self {
         match failed {
-            Failed::ForNow(error) | Failed::Late(error) | Failed::ForGood(error) => error,
+            AttemptError::ForNow(error)
+            | AttemptError::Late(error)
+            | AttemptError::ForGood(error) => error,
         }
     }
 }
 
 impl Client {
-    /// A client. It does not connect before the first request.
+    /// Creates a client, which connects with the first request.
     ///
     /// # Errors
-    /// A sentence: a certificate is invalid.
+    /// A message: a certificate is invalid.
     pub fn new(access: Access, limits: Limits) -> Result<Self, String> {
         let http = HttpClient::new(access.tls(), "the services")?;
         Ok(Self(Arc::new(Inner {
@@ -110,27 +111,27 @@ impl Client {
             access,
             limits,
             places: Semaphore::new(limits.concurrency.max(1)),
-            standing: Mutex::default(),
+            session: Mutex::default(),
         })))
     }
 
-    /// The number of requests at once.
+    /// Maximum number of concurrent requests.
     pub fn concurrency(&self) -> usize {
         self.0.limits.concurrency.max(1)
     }
 
-    /// The URL of the service. Keystone is asked for it if it stands in the catalog.
+    /// The URL of the service. Requests it from Keystone if it comes from the catalog.
     ///
     /// # Errors
-    /// There is no token, or no such service in the catalog.
+    /// There is no token, or the catalog lacks the service.
     pub async fn url(&self) -> Result<Url, Error> {
-        Ok(self.standing(None).await?.endpoint.clone())
+        Ok(self.session(None).await?.endpoint.clone())
     }
 
     /// The highest microversion of the service.
     ///
     /// # Errors
-    /// The service cannot be reached, or is no placement service.
+    /// The service cannot be reached, or is not a placement service.
     pub async fn highest_microversion(&self) -> Result<Microversion, Error> {
         let answer = self.get("/", Microversion::MIN).await?;
         let answer = answer.expect(StatusCode::OK)?;
@@ -148,13 +149,13 @@ impl Client {
         })
     }
 
-    /// The answer to a read, whatever its status is; `path` has a slash in front, and may have a query.
+    /// The response to a read, whatever its status; `path` starts with a slash, and may have a query.
     ///
-    /// Statuses that say that the service is overloaded (429, 503, and 502 and 504 of a proxy) and broken
-    /// connections are tried again up to five times, and time-outs once.
+    /// Overload (429, 503, and 502 and 504 of a proxy) and broken connections are retried up to five times, and
+    /// time-outs once.
     ///
     /// # Errors
-    /// There is no answer, or no token.
+    /// No response, or no token.
     pub async fn get(&self, path: &str, version: Microversion) -> Result<Answer, Error> {
         let mut attempt = 1;
         loop {
@@ -164,8 +165,8 @@ impl Client {
                     pause(attempt, answer.retry_after()).await;
                 }
                 Ok(answer) => return Ok(answer),
-                Err(Failed::ForNow(_)) if !last => pause(attempt, None).await,
-                Err(Failed::Late(_)) if attempt < LATE_ATTEMPTS => pause(attempt, None).await,
+                Err(AttemptError::ForNow(_)) if !last => pause(attempt, None).await,
+                Err(AttemptError::Late(_)) if attempt < LATE_ATTEMPTS => pause(attempt, None).await,
                 Err(failed) => return Err(failed.into()),
             }
             attempt += 1;
@@ -180,7 +181,7 @@ impl Client {
         self.get(path, version).await?.expect(StatusCode::OK)?.json()
     }
 
-    /// The body of a read, or `None` if the service has no such thing (404).
+    /// The body of a read, or `None` if the resource does not exist (404).
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -195,7 +196,7 @@ impl Client {
     /// The providers that match a query, such as `?in_tree=UUID`; all if it is empty.
     ///
     /// # Errors
-    /// As for [`read`](Self::read); or the body is no such list.
+    /// As for [`read`](Self::read); or the body is not such a list.
     pub async fn providers<I: DeserializeOwned>(
         &self,
         query: &str,
@@ -206,11 +207,11 @@ impl Client {
         Ok(list.resource_providers)
     }
 
-    /// The answer to a request of any method, whatever its status is. It is sent once; once more only if
-    /// the service refuses the token, and so has done nothing.
+    /// The response to a request of any method, whatever its status. The request is repeated only if the service
+    /// refuses the token, since it has then done nothing.
     ///
     /// # Errors
-    /// There is no answer, or no token. The service may have done what the request said.
+    /// No response, or no token. The service may have carried out the request.
     pub async fn send(
         &self,
         method: Method,
@@ -221,35 +222,35 @@ impl Client {
         self.exchange(&method, path, version, body).await.map_err(Error::from)
     }
 
-    /// Sends a request, and once more with a new token if the service refuses the first.
+    /// Sends a request, and again with a new token if the service refuses the first.
     async fn exchange(
         &self,
         method: &Method,
         path: &str,
         version: Microversion,
         body: Option<&Value>,
-    ) -> Result<Answer, Failed> {
-        // The semaphore is never closed, so that only a place is waited for.
+    ) -> Result<Answer, AttemptError> {
+        // The semaphore is never closed.
         let _place = self.0.places.acquire().await.ok();
-        let standing = self.standing(None).await.map_err(Failed::ForGood)?;
-        let answer = self.send_as(&standing, method, path, version, body).await?;
+        let session = self.session(None).await.map_err(AttemptError::ForGood)?;
+        let answer = self.send_as(&session, method, path, version, body).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || !self.0.access.can_log_in() {
             return Ok(answer);
         }
-        let standing = self.standing(Some(&standing)).await.map_err(Failed::ForGood)?;
-        self.send_as(&standing, method, path, version, body).await
+        let session = self.session(Some(&session)).await.map_err(AttemptError::ForGood)?;
+        self.send_as(&session, method, path, version, body).await
     }
 
     async fn send_as(
         &self,
-        standing: &Standing,
+        session: &Session,
         method: &Method,
         path: &str,
         version: Microversion,
         body: Option<&Value>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<Answer, AttemptError> {
         let limits = &self.0.limits;
-        let (request, name) = self.prepare(standing, method, path, version)?;
+        let (request, name) = self.prepare(session, method, path, version)?;
         let no_answer = |why: &dyn fmt::Display, was_sent: bool| {
             let unknown =
                 if was_sent && !method.is_safe() { "; it may have been carried out" } else { "" };
@@ -265,33 +266,33 @@ impl Client {
             }
             Ok(Err(ExchangeError::Failed(why))) => {
                 let was_sent = !matches!(why, Failure::NotConnected(_));
-                Err(Failed::ForNow(no_answer(&why, was_sent)))
+                Err(AttemptError::ForNow(no_answer(&why, was_sent)))
             }
             Ok(Err(why @ ExchangeError::TooLarge(_))) => {
-                Err(Failed::ForGood(no_answer(&why, true)))
+                Err(AttemptError::ForGood(no_answer(&why, true)))
             }
             Err(_) => {
-                let why = format!("no answer within {} s", limits.timeout.as_secs());
-                Err(Failed::Late(no_answer(&why, true)))
+                let why = format!("no response within {} s", limits.timeout.as_secs());
+                Err(AttemptError::Late(no_answer(&why, true)))
             }
         }
     }
 
-    /// Begins to read an answer that goes on, once its head has come. It takes none of the places for requests.
+    /// Begins to read a streaming response, once its head has arrived. It does not count as a concurrent request.
     ///
     /// # Errors
-    /// There is no answer, no token, or the status is not 200.
+    /// No response, no token, or the status is not 200.
     pub async fn lines(&self, path: &str, media_type: &str) -> Result<Lines, Error> {
         let mut refused = None;
         loop {
-            let standing = self.standing(refused.as_ref()).await?;
-            let request = self.prepare(&standing, &Method::GET, path, Microversion::MAX);
+            let session = self.session(refused.as_ref()).await?;
+            let request = self.prepare(&session, &Method::GET, path, Microversion::MAX);
             let (request, name) = request.map_err(Error::from)?;
             let no_answer = |why| Error::NoAnswer { request: name.clone(), why };
             let limits = &self.0.limits;
             let request = request.header(reqwest::header::ACCEPT, media_type);
             let sent = tokio::time::timeout(limits.timeout, self.0.http.send(request)).await;
-            let late = |_| no_answer(format!("no answer within {} s", limits.timeout.as_secs()));
+            let late = |_| no_answer(format!("no response within {} s", limits.timeout.as_secs()));
             let response = sent.map_err(late)?.map_err(|why| no_answer(why.to_string()))?;
             let status = response.status();
             if status == StatusCode::OK {
@@ -306,7 +307,7 @@ impl Client {
             }
             if status == StatusCode::UNAUTHORIZED && refused.is_none() && self.0.access.can_log_in()
             {
-                refused = Some(standing);
+                refused = Some(session);
                 continue;
             }
             let answer = http_client::read(response, limits.answer_max).await;
@@ -315,23 +316,23 @@ impl Client {
         }
     }
 
-    /// A request as it is sent, and its method and URL in words.
+    /// Builds a request, and a text with its method and URL.
     fn prepare(
         &self,
-        standing: &Standing,
+        session: &Session,
         method: &Method,
         path: &str,
         version: Microversion,
-    ) -> Result<(reqwest::RequestBuilder, String), Failed> {
-        let base = standing.endpoint.as_str().trim_end_matches('/');
+    ) -> Result<(reqwest::RequestBuilder, String), AttemptError> {
+        let base = session.endpoint.as_str().trim_end_matches('/');
         let url = format!("{base}{path}");
         let name = format!("{method} {url}");
         let parsed = Url::parse(&url).map_err(|error| {
             let (request, why) = (name.clone(), format!("the URL is invalid: {error}"));
-            Failed::ForGood(Error::NoAnswer { request, why })
+            AttemptError::ForGood(Error::NoAnswer { request, why })
         })?;
         let mut headers = HeaderMap::new();
-        headers.insert(AUTH_TOKEN, standing.token.clone());
+        headers.insert(AUTH_TOKEN, session.token.clone());
         if let Ok(version) = HeaderValue::from_str(&format!("placement {version}")) {
             headers.insert(MICROVERSION, version);
         }
@@ -339,22 +340,22 @@ impl Client {
     }
 
     /// Token and endpoint; new ones if there are none, or if these were refused.
-    async fn standing(&self, refused: Option<&Arc<Standing>>) -> Result<Arc<Standing>, Error> {
-        let mut standing = self.0.standing.lock().await;
-        match &*standing {
+    async fn session(&self, refused: Option<&Arc<Session>>) -> Result<Arc<Session>, Error> {
+        let mut session = self.0.session.lock().await;
+        match &*session {
             Some(known) if !refused.is_some_and(|refused| Arc::ptr_eq(refused, known)) => {
                 Ok(Arc::clone(known))
             }
             _ => {
                 let new = Arc::new(login::log_in(&self.0.http, &self.0.access).await?);
-                *standing = Some(Arc::clone(&new));
+                *session = Some(Arc::clone(&new));
                 Ok(new)
             }
         }
     }
 }
 
-/// Whether a service, or a proxy in front of it, may answer the same request otherwise later.
+/// Returns whether the status means that a retry may succeed, including those of proxies.
 fn is_overloaded(status: StatusCode) -> bool {
     matches!(
         status,
@@ -365,7 +366,7 @@ fn is_overloaded(status: StatusCode) -> bool {
     )
 }
 
-/// Whether the same request may succeed later.
+/// Returns whether the same request may succeed later.
 pub fn is_for_now(error: &Error) -> bool {
     match error {
         Error::NoAnswer { .. } => true,

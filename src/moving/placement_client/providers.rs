@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-/// A provider in a list. Before microversion 1.14, services show neither parent nor root. Identifiers are of
-/// type `I`: `Uuid`, or text where a service may show what is none.
+/// A provider in a list. Before microversion 1.14, services show neither parent nor root. Identifiers are of type
+/// `I`: `Uuid`, or text if a service may show invalid ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub struct ListedProvider<I = String> {
     /// The UUID.
@@ -12,7 +12,7 @@ pub struct ListedProvider<I = String> {
     pub name: String,
     /// The generation.
     pub generation: i64,
-    /// The provider above it.
+    /// The parent provider.
     pub parent_provider_uuid: Option<I>,
     /// The root of its tree.
     pub root_provider_uuid: Option<I>,

@@ -8,11 +8,10 @@ use super::clouds_file;
 /// The name that OpenStack's clients give to the cloud that the environment describes.
 const ENVIRONMENT: &str = "envvars";
 const PREFIX: &str = "OS_";
-/// Variables that say which settings are used, and are none themselves.
+/// Variables that select settings, and are not settings themselves.
 const SELECTION: [&str; 4] =
     ["cloud", "client_config_file", "client_secure_file", "client_vendor_file"];
-/// Settings that say where a service is, or how to log in. One without the others that it needs is an
-/// error of its own.
+/// Settings with a location or a login method. If one lacks the others that it needs, that is reported.
 const LOCATIONS: [&str; 4] = ["auth_url", "auth_type", "endpoint", "placement_endpoint_override"];
 /// Settings whose values must not be shown.
 const SECRETS: [&str; 3] = ["password", "token", "application_credential_secret"];
@@ -21,7 +20,7 @@ const SECRETS: [&str; 3] = ["password", "token", "application_credential_secret"
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     values: BTreeMap<String, String>,
-    /// `None`: the environment; else the name of a cloud.
+    /// The name of a cloud; `None` for the environment.
     cloud: Option<String>,
 }
 
@@ -35,7 +34,7 @@ impl fmt::Debug for Settings {
 }
 
 impl Settings {
-    /// The settings of the environment: variables with their values.
+    /// The settings in these environment variables.
     pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let setting = |(name, value): (String, String)| {
             let name = name.strip_prefix(PREFIX)?.to_ascii_lowercase();
@@ -45,7 +44,7 @@ impl Settings {
         Self { values: variables.into_iter().filter_map(setting).collect(), cloud: None }
     }
 
-    /// The settings of this process's environment. Variables that are not UTF-8 are none.
+    /// The settings of this process's environment. Variables that are not UTF-8 are ignored.
     pub fn environment() -> Self {
         let text = |it: std::ffi::OsString| it.into_string().ok();
         Self::of_environment(
@@ -53,11 +52,11 @@ impl Settings {
         )
     }
 
-    /// The settings of a cloud in the files `clouds.yaml` and `secure.yaml`, which are looked for as
-    /// OpenStack's clients look for them; the environment's if the name is `envvars`.
+    /// The settings of a cloud in `clouds.yaml` and `secure.yaml`, which are searched like OpenStack's clients do;
+    /// the environment's if the name is `envvars`.
     ///
     /// # Errors
-    /// A sentence: there is no such cloud, or a file cannot be read.
+    /// A message: there is no such cloud, or a file cannot be read.
     pub fn cloud(name: &str) -> Result<Self, String> {
         let environment = Self::environment();
         if name == ENVIRONMENT {
@@ -72,17 +71,17 @@ impl Settings {
         self.values.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether nothing is set.
+    /// Returns whether nothing is set.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Whether they say anything of where a service is, or of how to log in.
+    /// Returns whether they have a location or a login method.
     pub fn name_a_service(&self) -> bool {
         LOCATIONS.iter().any(|name| self.get(name).is_some())
     }
 
-    /// Where the settings are from, for messages.
+    /// The origin of the settings, for messages.
     pub(super) fn origin(&self) -> String {
         match &self.cloud {
             Some(cloud) => format!("cloud {cloud}"),
@@ -90,7 +89,7 @@ impl Settings {
         }
     }
 
-    /// A sentence that says that a setting is missing.
+    /// A message about a missing setting.
     pub(super) fn missing(&self, name: &str) -> String {
         match &self.cloud {
             Some(cloud) => format!("cloud {cloud}: {name} is missing in clouds.yaml"),

@@ -1,4 +1,4 @@
-//! A client before services that refuse tokens, are overloaded, break off, or are none.
+//! Tests of a client with services that refuse tokens, are overloaded, break off, or are not placement services.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ struct Fake {
     url: String,
     issued: AtomicUsize,
     asked: AtomicUsize,
-    /// How many requests are refused for now.
+    /// Number of requests that are still refused.
     overloaded: AtomicUsize,
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
@@ -145,7 +145,7 @@ async fn failures_name_url_status_and_what_was_said() {
     assert_eq!(client(&fake).find("/nothing", Microversion::MAX).await, Ok(None));
     let nova = direct(&format!("{url}/nova"), Limits::default());
     let why = nova.highest_microversion().await.unwrap_err().to_string();
-    assert!(why.contains("/nova/: this is no placement service"), "{why}");
+    assert!(why.contains("/nova/: the response is not from a placement service"), "{why}");
     let why = Access::by_settings(&settings(&fake), Some("http://127.0.0.1:1/x")).unwrap();
     let small = Limits { answer_max: 1000, ..Limits::default() };
     let large = direct(&format!("{url}/placement"), small);

@@ -1,4 +1,4 @@
-//! The listener for those who look after the proxy: metrics, the summary, and the switch of the mirror.
+//! The operators' listener: metrics, the summary, and the switch of the mirror.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,15 +22,15 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 /// The text format of Prometheus.
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// What there is.
-const USAGE: &str = "there are GET /healthz, /metrics, /summary and /summary?format=words, \
+/// The supported requests.
+const USAGE: &str = "supported requests: GET /healthz, /metrics, /summary and /summary?format=words, \
                      and POST /mirror/on and /mirror/off\n";
-/// How much of a body is read, which nobody needs, and for how long.
+/// Bounds for reading a request's body, which is ignored.
 const BODY_MAX: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// What the proxy knows of itself.
-pub(super) struct State {
+/// State of the proxy that operators can see.
+pub(super) struct AdminState {
     pub(super) mirror: Arc<Mirror>,
     pub(super) report: Arc<Report>,
     pub(super) upstream: String,
@@ -38,8 +38,8 @@ pub(super) struct State {
     pub(super) began: Instant,
 }
 
-impl State {
-    /// What has come of the requests so far.
+impl AdminState {
+    /// A summary of all requests so far.
     pub(super) fn summary(&self) -> Summary {
         let mirror = &self.mirror;
         let setting = Setting {
@@ -114,9 +114,9 @@ fn text(status: StatusCode, kind: &'static str, words: String) -> Response {
     response
 }
 
-/// Answers the requests of one connection.
+/// Responds to the requests of one connection.
 #[derive(Clone)]
-pub(super) struct Admin(pub(super) Arc<State>);
+pub(super) struct Admin(pub(super) Arc<AdminState>);
 
 impl Service for Admin {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {

@@ -1,42 +1,42 @@
-//! What the answers of both services say of each other.
+//! Compares the responses of both services.
 
-use super::exchange::{Answered, Asked, Incomparable};
-use super::records::{Found, Records, shortened};
+use super::exchange::{Incomparable, RequestHead, TimedResponse};
+use super::records::{RecordedDifference, Records, shortened};
 use super::route;
 use super::tally::{DifferenceKind, Outcome, Tally};
 use crate::moving::compare::answers::{Difference, Rules, differences};
 use crate::moving::compare::known::{Rule, known, without_undefined};
 
-/// The times of changes are those of each service's own database.
+/// Modification times come from each service's own database.
 const RULES: Rules = Rules {
     provider_generations: true,
     consumer_generations: true,
     times: false,
     error_texts: true,
 };
-/// Characters of a value in an example.
+/// Maximum number of characters of a value in an example.
 const VALUE_MAX: usize = 100;
 
-/// What two answers say of each other.
+/// Result of comparing two responses.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
-    /// The same.
+    /// Equal responses.
     Same,
-    /// Something else, as is known.
+    /// A difference explained by a rule.
     Known(&'static Rule, Vec<Difference>),
-    /// Something else.
+    /// An unexplained difference.
     Different(Vec<Difference>),
 }
 
-/// Compares the answers to a request with this body.
+/// Compares the responses to a request with this body.
 ///
 /// # Errors
-/// An answer cannot be decoded.
+/// A response cannot be decoded.
 pub(super) fn compare(
-    asked: &Asked,
+    head: &RequestHead,
     body: &[u8],
-    upstream: &Answered,
-    berth: &Answered,
+    upstream: &TimedResponse,
+    berth: &TimedResponse,
 ) -> Result<Verdict, Incomparable> {
     if upstream.is_literally(berth) {
         return Ok(Verdict::Same);
@@ -46,30 +46,30 @@ pub(super) fn compare(
     if found.is_empty() {
         return Ok(Verdict::Same);
     }
-    let question = asked.question(body);
-    let found = without_undefined(&question, &left, &right, found);
-    Ok(match known(&question, &left, &right, &found) {
+    let request = head.compared_request(body);
+    let found = without_undefined(&request, &left, &right, found);
+    Ok(match known(&request, &left, &right, &found) {
         _ if found.is_empty() => Verdict::Same,
         Some(rule) => Verdict::Known(rule, found),
         None => Verdict::Different(found),
     })
 }
 
-/// Where comparisons are counted and written down.
+/// Counts and records differences.
 pub(super) struct Report {
     pub(super) tally: std::sync::Arc<Tally>,
     pub(super) records: Option<Records>,
 }
 
 impl Report {
-    /// Counts what was found, and writes it down.
-    pub(super) fn add(&self, found: &Found<'_>) {
-        self.tally.compared(found.asked.kind(), found.outcome);
+    /// Counts and records a difference.
+    pub(super) fn add(&self, found: &RecordedDifference<'_>) {
+        self.tally.compared(found.head.kind(), found.outcome);
         if let Some(rule) = found.known {
             self.tally.differed_as_known(rule);
         } else {
             let (kind, example) = described(found);
-            tracing::info!(route = kind.route, place = kind.place, example, "the answers differ");
+            tracing::info!(route = kind.route, place = kind.place, example, "the responses differ");
             self.tally.differed(kind, example);
         }
         if let Some(records) = &self.records {
@@ -78,12 +78,12 @@ impl Report {
     }
 }
 
-/// The kind of what was found, and an example in words.
-fn described(found: &Found<'_>) -> (DifferenceKind, String) {
-    let asked = found.asked;
+/// The kind of a difference, and an example as text.
+fn described(found: &RecordedDifference<'_>) -> (DifferenceKind, String) {
+    let head = found.head;
     let (status, other) = (found.upstream.status.as_u16(), found.berth.status.as_u16());
     let differences = found.differences;
-    // A generation differs where something else does, too.
+    // Whenever something differs, generations may differ too.
     let first = differences.iter().find(|it| !is_generation(it)).or_else(|| differences.first());
     let place = match first {
         _ if status != other => format!("status {status} / {other}"),
@@ -91,15 +91,15 @@ fn described(found: &Found<'_>) -> (DifferenceKind, String) {
         None => "body".to_owned(),
     };
     let prefix = if found.outcome == Outcome::Refused { "refused: " } else { "" };
-    let route = format!("{prefix}{} {}", asked.method, asked.route());
+    let route = format!("{prefix}{} {}", head.method, head.route());
     let value = |value: Option<&serde_json::Value>| {
         value.map_or("nothing".to_owned(), |it| shortened(&it.to_string(), VALUE_MAX))
     };
     let values = first.map_or_else(String::new, |it| {
         format!(": {} is {} / {}", it.place(), value(it.left.as_ref()), value(it.right.as_ref()))
     });
-    let target = shortened(asked.target(), VALUE_MAX * 2);
-    let example = format!("{} {target}{values}", asked.method);
+    let target = shortened(head.target(), VALUE_MAX * 2);
+    let example = format!("{} {target}{values}", head.method);
     (DifferenceKind { route, place }, example)
 }
 
@@ -107,7 +107,7 @@ fn is_generation(difference: &Difference) -> bool {
     difference.path.last().is_some_and(|it| it.ends_with("generation"))
 }
 
-/// A place without what names an object.
+/// A place without the identifiers of objects.
 fn kind_of_place(difference: &Difference) -> String {
     let parts: Vec<String> = difference.path.iter().map(|part| route::pattern(part)).collect();
     parts.join("/")
@@ -121,24 +121,26 @@ mod tests {
     use axum::http::{HeaderMap, Method, StatusCode};
 
     use super::super::copied_body::Budget;
-    use super::{Answered, Asked, Found, Outcome, Report, Verdict, compare};
+    use super::{
+        Outcome, RecordedDifference, Report, RequestHead, TimedResponse, Verdict, compare,
+    };
     use crate::moving::shadow::tally::Tally;
 
-    fn answered(status: StatusCode, body: &str) -> Answered {
+    fn answered(status: StatusCode, body: &str) -> TimedResponse {
         let mut copy = Budget::new(1000).copy(1000);
         copy.add(body.as_bytes()).unwrap();
-        Answered { status, headers: HeaderMap::new(), body: copy, took: Duration::ZERO }
+        TimedResponse { status, headers: HeaderMap::new(), body: copy, took: Duration::ZERO }
     }
 
-    fn asked(target: &str) -> Asked {
+    fn head(target: &str) -> RequestHead {
         let uri = target.parse().unwrap();
-        Asked { method: Method::GET, uri, headers: HeaderMap::new() }
+        RequestHead { method: Method::GET, uri, headers: HeaderMap::new() }
     }
 
     #[test]
     fn answers_are_the_same_known_or_different() {
-        let ask = |target: &str, one: &Answered, other: &Answered| match compare(
-            &asked(target),
+        let ask = |target: &str, one: &TimedResponse, other: &TimedResponse| match compare(
+            &head(target),
             b"",
             one,
             other,
@@ -170,11 +172,11 @@ mod tests {
         let other = answered(StatusCode::OK, &body(2));
         for uuid in ["4e8e5957-649f-477b-9e5b-f1f75b21c03c", "9b8e5957-649f-477b-9e5b-f1f75b21c03c"]
         {
-            let asked = asked(&format!("/resource_providers/{uuid}/usages"));
-            let verdict = compare(&asked, b"", &one, &other).unwrap();
+            let head = head(&format!("/resource_providers/{uuid}/usages"));
+            let verdict = compare(&head, b"", &one, &other).unwrap();
             let Verdict::Different(differences) = verdict else { panic!("{verdict:?}") };
-            report.add(&Found {
-                asked: &asked,
+            report.add(&RecordedDifference {
+                head: &head,
                 body: b"",
                 upstream: &one,
                 berth: &other,

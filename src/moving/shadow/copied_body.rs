@@ -1,4 +1,4 @@
-//! Bodies that are copied while they pass, within an amount of memory that all copies share.
+//! Copies bodies while they are forwarded, within a memory budget that all copies share.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 
-/// Bytes that copies may still have.
+/// Remaining bytes for copies.
 #[derive(Debug)]
 pub(super) struct Budget(AtomicUsize);
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes` bytes.
     pub(super) fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self(AtomicUsize::new(bytes)))
     }
@@ -25,7 +25,7 @@ impl Budget {
         taken.is_ok()
     }
 
-    /// An empty copy, which may have so many bytes.
+    /// An empty copy of at most `bytes_max` bytes.
     pub(super) fn copy(self: &Arc<Self>, bytes_max: usize) -> BodyCopy {
         BodyCopy { bytes: Vec::new(), bytes_max, budget: Arc::clone(self) }
     }
@@ -39,17 +39,17 @@ pub(super) struct BodyCopy {
     budget: Arc<Budget>,
 }
 
-/// Why there is no copy.
+/// Reasons for a missing copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Omitted {
-    /// The body is longer than copies may be.
+    /// The body is longer than the maximum.
     TooLong,
-    /// All copies together have too many bytes.
+    /// The shared budget is used up.
     Memory,
 }
 
 impl Omitted {
-    /// Its name in metrics.
+    /// Label in metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::TooLong => "too_long",
@@ -59,12 +59,12 @@ impl Omitted {
 }
 
 impl BodyCopy {
-    /// The most that it may have.
+    /// Maximum length in bytes.
     pub(super) fn bytes_max(&self) -> usize {
         self.bytes_max
     }
 
-    /// What was copied.
+    /// The copied bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -88,29 +88,29 @@ impl Drop for BodyCopy {
     }
 }
 
-/// What is known when a body has passed.
+/// The state of a body after it was forwarded.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct ForwardedBody {
     /// The copy.
     pub(super) copy: Result<BodyCopy, Omitted>,
-    /// Whether the body passed to its end.
-    pub(super) is_whole: bool,
+    /// Whether the body was forwarded to its end.
+    pub(super) is_complete: bool,
 }
 
-/// What is done with the copy.
-type Then = Box<dyn FnOnce(Passed) + Send>;
+/// Callback that receives the copy.
+type OnForwarded = Box<dyn FnOnce(ForwardedBody) + Send>;
 
-/// A body that is copied while it passes.
+/// A body that is copied while it is forwarded.
 struct CopiedBody {
     body: Body,
     copy: Option<Result<BodyCopy, Omitted>>,
     has_ended: bool,
     has_failed: bool,
-    then: Option<Then>,
+    then: Option<OnForwarded>,
 }
 
-/// The same body. When it has passed, or is dropped before its end, `then` gets the copy.
-pub(super) fn copied(body: Body, copy: BodyCopy, then: Then) -> Body {
+/// Wraps a body. When it was forwarded, or is dropped before its end, `then` gets the copy.
+pub(super) fn copied(body: Body, copy: BodyCopy, then: OnForwarded) -> Body {
     let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok());
     let copy = if size.is_some_and(|size| size > copy.bytes_max) {
         Err(Omitted::TooLong)
@@ -155,9 +155,9 @@ impl HttpBody for CopiedBody {
 
 impl Drop for CopiedBody {
     fn drop(&mut self) {
-        let is_whole = !self.has_failed && (self.has_ended || self.body.is_end_stream());
+        let is_complete = !self.has_failed && (self.has_ended || self.body.is_end_stream());
         if let (Some(copy), Some(then)) = (self.copy.take(), self.then.take()) {
-            then(Passed { copy, is_whole });
+            then(ForwardedBody { copy, is_complete });
         }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     use http_body_util::BodyExt;
     use tokio::sync::oneshot;
 
-    use super::{BodyCopy, Budget, Omitted, Passed, copied};
+    use super::{BodyCopy, Budget, ForwardedBody, Omitted, copied};
     use crate::http::api::streamed;
 
     fn chunks(parts: &'static [&'static str]) -> Body {
@@ -180,7 +180,7 @@ mod tests {
         streamed::body(stream::iter(parts))
     }
 
-    fn watched(body: Body, copy: BodyCopy) -> (Body, oneshot::Receiver<Passed>) {
+    fn watched(body: Body, copy: BodyCopy) -> (Body, oneshot::Receiver<ForwardedBody>) {
         let (sender, passed) = oneshot::channel();
         (copied(body, copy, Box::new(|it| drop(sender.send(it)))), passed)
     }
@@ -194,9 +194,9 @@ mod tests {
         let budget = Budget::new(10);
         let (body, passed) = watched(chunks(&["ab", "cd"]), budget.copy(4));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "abcd");
-        let Passed { copy, is_whole } = passed.await.unwrap();
+        let ForwardedBody { copy, is_complete } = passed.await.unwrap();
         let copy = copy.unwrap();
-        assert!(is_whole && copy.bytes() == b"abcd" && left(&budget) == 6);
+        assert!(is_complete && copy.bytes() == b"abcd" && left(&budget) == 6);
         drop(copy);
         assert_eq!(left(&budget), 10);
     }
@@ -208,7 +208,7 @@ mod tests {
             let (body, passed) = watched(body, budget.copy(most));
             assert_eq!(body.collect().await.unwrap().to_bytes(), "abcd");
             let passed = passed.await.unwrap();
-            assert_eq!((passed.copy.unwrap_err(), passed.is_whole), (Omitted::TooLong, true));
+            assert_eq!((passed.copy.unwrap_err(), passed.is_complete), (Omitted::TooLong, true));
         }
         let held = {
             let mut held = budget.copy(8);
@@ -228,15 +228,15 @@ mod tests {
         let (mut body, passed) = watched(chunks(&["ab", "cd"]), budget.copy(10));
         body.frame().await.unwrap().unwrap();
         drop(body);
-        assert!(!passed.await.unwrap().is_whole);
-        // Its length is known, so that nobody asks for more than the last part.
+        assert!(!passed.await.unwrap().is_complete);
+        // Its length is known, so it is not polled after the last part.
         let (mut body, passed) = watched(Body::from("abcd"), budget.copy(10));
         body.frame().await.unwrap().unwrap();
         drop(body);
-        assert!(passed.await.unwrap().is_whole);
+        assert!(passed.await.unwrap().is_complete);
         let (body, passed) = watched(Body::empty(), budget.copy(10));
         drop(body);
-        assert!(passed.await.unwrap().is_whole);
+        assert!(passed.await.unwrap().is_complete);
     }
 
     #[tokio::test]

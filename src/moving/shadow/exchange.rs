@@ -1,4 +1,4 @@
-//! A request with its answer, as both services get it and give it.
+//! A request with its response.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use super::copied_body::{BodyCopy, Omitted};
 use super::route::{self, Kind};
 use crate::http_client::{Failure, HasStatus};
 use crate::moving::compare::answers::Answer;
-use crate::moving::compare::known::Question;
+use crate::moving::compare::known::ComparedRequest;
 
-/// Headers that are made anew when a request is sent again.
+/// Headers that are recomputed when a request is sent again.
 const OF_ONE_SENDING: [HeaderName; 4] =
     [header::ACCEPT_ENCODING, header::CONTENT_LENGTH, header::EXPECT, header::TRANSFER_ENCODING];
 /// The header with the microversion.
 const MICROVERSION: &str = "openstack-api-version";
 /// The header with the request's id.
 const REQUEST_ID: &str = "x-openstack-request-id";
-/// How many times as long as the longest body that is compared a compressed one may become.
+/// Maximum length of a decompressed body, as a multiple of the longest body that is compared.
 const EXPANSION_MAX: usize = 4;
 
 /// A request without its body.
 #[derive(Clone)]
-pub(super) struct Asked {
+pub(super) struct RequestHead {
     pub(super) method: Method,
     /// As the client sent it.
     pub(super) uri: Uri,
@@ -34,7 +34,7 @@ pub(super) struct Asked {
     pub(super) headers: HeaderMap,
 }
 
-impl Asked {
+impl RequestHead {
     pub(super) fn kind(&self) -> Kind {
         Kind::of(&self.method)
     }
@@ -48,11 +48,11 @@ impl Asked {
         self.uri.path_and_query().map_or("", |it| it.as_str())
     }
 
-    pub(super) fn question(&self, body: &[u8]) -> Question {
-        Question::new(self.method.as_str(), self.target(), body)
+    pub(super) fn compared_request(&self, body: &[u8]) -> ComparedRequest {
+        ComparedRequest::new(self.method.as_str(), self.target(), body)
     }
 
-    /// The same request to be sent again. Its answer shall not be compressed.
+    /// Builds the same request for sending it again. It asks for an uncompressed response.
     pub(super) fn request(&self, body: Vec<u8>) -> Request {
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = self.method.clone();
@@ -63,7 +63,7 @@ impl Asked {
         request
     }
 
-    /// The microversion that it asks for.
+    /// The requested microversion.
     pub(super) fn microversion(&self) -> Option<String> {
         text_of(&self.headers, MICROVERSION)
     }
@@ -73,7 +73,7 @@ fn text_of(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name)?.to_str().ok().map(str::to_owned)
 }
 
-/// The name of a failure in metrics.
+/// Label of a failure in metrics.
 pub(super) fn name_of(failure: &Failure) -> &'static str {
     match failure {
         Failure::NotConnected(_) => "not_connected",
@@ -82,34 +82,34 @@ pub(super) fn name_of(failure: &Failure) -> &'static str {
     }
 }
 
-/// An answer.
-pub(super) struct Answered {
+/// A response.
+pub(super) struct TimedResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     pub(super) body: BodyCopy,
-    /// The time from sending the request to the end of the answer.
+    /// The time from sending the request to the end of the response.
     pub(super) took: Duration,
 }
 
-impl HasStatus for Answered {
+impl HasStatus for TimedResponse {
     fn status(&self) -> Option<StatusCode> {
         Some(self.status)
     }
 }
 
-/// Why an exchange is not compared.
+/// Reasons why an exchange cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Incomparable {
-    /// There is no answer.
+    /// No response.
     Failed(Failure),
-    /// There is no copy of it.
+    /// No copy of the response.
     Omitted(Omitted),
-    /// Its body is encoded in a way that is not known here, or wrongly.
+    /// The encoding of the body is unknown or invalid.
     Encoded,
 }
 
 impl Incomparable {
-    /// Its name in metrics.
+    /// Label in metrics.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Failed(failure) => name_of(failure),
@@ -119,8 +119,8 @@ impl Incomparable {
     }
 }
 
-impl Answered {
-    /// What is compared of it.
+impl TimedResponse {
+    /// The response in the form for comparison.
     ///
     /// # Errors
     /// The body cannot be decoded.
@@ -139,9 +139,9 @@ impl Answered {
         }
     }
 
-    /// Whether another answer is the same without having to be read.
+    /// Returns whether another response is equal byte for byte.
     pub(super) fn is_literally(&self, other: &Self) -> bool {
-        fn head(of: &Answered) -> Answer {
+        fn head(of: &TimedResponse) -> Answer {
             let headers = of.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
             Answer::new(of.status.as_u16(), headers, b"")
         }
@@ -151,7 +151,7 @@ impl Answered {
             && head(self) == head(other)
     }
 
-    /// The id that the service gave the request.
+    /// The ID that the service gave the request.
     pub(super) fn request_id(&self) -> Option<String> {
         text_of(&self.headers, REQUEST_ID)
     }
@@ -178,17 +178,17 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::super::copied_body::{Budget, Omitted};
-    use super::{Answered, Incomparable};
+    use super::{Incomparable, TimedResponse};
     use crate::moving::compare::answers::Body;
 
-    fn answered(encoding: &'static str, body: &[u8], bytes_max: usize) -> Answered {
+    fn answered(encoding: &'static str, body: &[u8], bytes_max: usize) -> TimedResponse {
         let mut copy = Budget::new(1 << 20).copy(bytes_max);
         copy.add(body).unwrap();
         let headers = HeaderMap::from_iter([(
             "content-encoding".parse().unwrap(),
             HeaderValue::from_static(encoding),
         )]);
-        Answered { status: StatusCode::OK, headers, body: copy, took: Duration::ZERO }
+        TimedResponse { status: StatusCode::OK, headers, body: copy, took: Duration::ZERO }
     }
 
     fn compressed(body: &[u8]) -> Vec<u8> {
@@ -201,11 +201,11 @@ mod tests {
     fn a_compressed_answer_is_compared_as_what_it_says() {
         let answer = answered("gzip", &compressed(b"{\"a\": 1}"), 100).answer().unwrap();
         assert_eq!(answer.body, Body::Json(serde_json::json!({"a": 1})));
-        let said = |answered: Answered| answered.answer().unwrap_err();
-        assert_eq!(said(answered("gzip", b"no", 100)), Incomparable::Encoded);
-        assert_eq!(said(answered("br", b"x", 100)), Incomparable::Encoded);
+        let error_of = |answered: TimedResponse| answered.answer().unwrap_err();
+        assert_eq!(error_of(answered("gzip", b"no", 100)), Incomparable::Encoded);
+        assert_eq!(error_of(answered("br", b"x", 100)), Incomparable::Encoded);
         let bomb = compressed(&vec![b'x'; 100_000]);
         let omitted = Incomparable::Omitted(Omitted::TooLong);
-        assert_eq!(said(answered("gzip", &bomb, 1000)), omitted);
+        assert_eq!(error_of(answered("gzip", &bomb, 1000)), omitted);
     }
 }

@@ -1,11 +1,11 @@
-//! What is done to the headers of a message that is passed on.
+//! Changes to the headers of a forwarded message.
 
 use axum::http::header::{
     AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
     TRANSFER_ENCODING, UPGRADE,
 };
 
-/// Headers about one connection. What is passed on has those of the next connection.
+/// Headers of one connection, which are not forwarded.
 const HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -17,14 +17,14 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     UPGRADE,
 ];
 
-/// Headers by which callers are identified.
+/// Headers that authenticate callers.
 const SECRETS: [HeaderName; 3] = [
     AUTHORIZATION,
     HeaderName::from_static("x-auth-token"),
     HeaderName::from_static("x-service-token"),
 ];
 
-/// Removes the headers about one connection, and those that `Connection` names.
+/// Removes hop-by-hop headers, and those listed in `Connection`.
 pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -38,7 +38,7 @@ pub(super) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Marks the values that identify callers, so that no message about a request shows them.
+/// Marks the values that authenticate callers as secret, so that no log message shows them.
 pub(super) fn hide_secrets(headers: &mut HeaderMap) {
     for name in SECRETS {
         if let axum::http::header::Entry::Occupied(mut entry) = headers.entry(name) {

@@ -1,6 +1,6 @@
-//! What the real path hands over to be mirrored: two bounded queues, and a switch.
+//! Passes requests from the proxy to the mirror: two bounded queues, and a switch.
 //!
-//! Nothing here waits. What finds no room is not mirrored, and counted.
+//! Nothing here waits. Requests that find their queue full are not mirrored; they are counted.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,106 +11,106 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::copied_body::{BodyCopy, Budget, Passed};
-use super::exchange::{Answered, Asked};
+use super::copied_body::{BodyCopy, Budget, ForwardedBody};
+use super::exchange::{RequestHead, TimedResponse};
 use super::recent_writes::{RecentWrites, Scope, WriteId};
 use super::route::{self, Kind};
 use super::tally::{Certainty, Tally};
 
-/// How long a read waits for Berth to have the writes that the upstream had.
+/// Maximum time for which a read waits until Berth has the writes that the upstream had.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
-/// How often the end of all work is looked for.
+/// Polling interval for the end of all work.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What is mirrored, and how much at once.
+/// Which requests are mirrored, and how many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     /// Whether writes are mirrored.
     pub(super) writes: bool,
-    /// Requests that may wait in each queue.
+    /// Maximum number of requests in each queue.
     pub(super) queue: usize,
-    /// Bytes of all bodies that wait or are compared.
+    /// Maximum number of bytes of all bodies that wait or are compared.
     pub(super) memory: usize,
-    /// Bytes of a body that is compared.
+    /// Maximum number of bytes of a body that is compared.
     pub(super) body: usize,
 }
 
-/// The number of requests of a kind that wait or are worked on.
+/// The number of requests of a kind that wait or are being processed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pending(Arc<AtomicUsize>);
 
-/// One of them.
-pub(super) struct Counted(Pending);
+/// Counts one of them until it is dropped.
+pub(super) struct PendingGuard(Pending);
 
 impl Pending {
     pub(super) fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 
-    pub(super) fn one(&self) -> Counted {
+    pub(super) fn one(&self) -> PendingGuard {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(self.clone())
+        PendingGuard(self.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for PendingGuard {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A read that the upstream has answered.
-pub(super) struct Read {
-    pub(super) asked: Asked,
-    pub(super) upstream: Answered,
-    /// When the upstream was asked.
+/// A read to which the upstream has responded.
+pub(super) struct MirroredRead {
+    pub(super) head: RequestHead,
+    pub(super) upstream: TimedResponse,
+    /// Time at which the request was sent to the upstream.
     pub(super) began: Instant,
-    /// The number of the last write that the upstream had accepted before this answer ended.
+    /// Number of the last write that the upstream had accepted before this response ended.
     pub(super) after: u64,
-    pub(super) _pending: Counted,
+    pub(super) _pending: PendingGuard,
 }
 
 /// A write that the upstream has accepted.
-pub(super) struct Write {
-    pub(super) asked: Asked,
-    /// Its body, as soon as it has passed; `None`: it has none.
-    pub(super) body: Option<oneshot::Receiver<Passed>>,
-    /// The answer, as soon as it has passed; nothing comes if it did not pass, or not as a whole.
-    pub(super) upstream: oneshot::Receiver<Answered>,
-    /// When the upstream was asked, and when it accepted.
+pub(super) struct MirroredWrite {
+    pub(super) head: RequestHead,
+    /// Receives its body once forwarded; `None` if it has none.
+    pub(super) body: Option<oneshot::Receiver<ForwardedBody>>,
+    /// Receives the response once forwarded; closed if it was not forwarded completely.
+    pub(super) upstream: oneshot::Receiver<TimedResponse>,
+    /// Times at which the request was sent to the upstream and accepted.
     pub(super) began: Instant,
     pub(super) accepted: Instant,
     /// Its number in the order of acceptance.
     pub(super) number: u64,
     pub(super) id: WriteId,
-    pub(super) _pending: Counted,
+    pub(super) _pending: PendingGuard,
 }
 
-/// What the real path hands over to.
+/// The proxy's side of the queues.
 pub(super) struct Mirror {
     pub(super) bounds: Bounds,
     pub(super) tally: Arc<Tally>,
     pub(super) recent: RecentWrites,
     budget: Arc<Budget>,
     on: watch::Sender<bool>,
-    reads: mpsc::Sender<Read>,
-    writes: mpsc::Sender<Write>,
+    reads: mpsc::Sender<MirroredRead>,
+    writes: mpsc::Sender<MirroredWrite>,
     pub(super) pending_reads: Pending,
     pub(super) pending_writes: Pending,
-    /// The number of the last write that was queued. Locked while one is, so that numbers are in order.
+    /// Number of the last write that was queued. Locked while one is queued, so that numbers are in order.
     accepted: Mutex<u64>,
-    /// The number of the last write that is done with.
+    /// Number of the last write that has been processed.
     applied: watch::Sender<u64>,
 }
 
-/// What comes out of the queues.
+/// The mirror's side of the queues.
 pub(super) struct Queues {
-    pub(super) reads: mpsc::Receiver<Read>,
-    pub(super) writes: mpsc::Receiver<Write>,
+    pub(super) reads: mpsc::Receiver<MirroredRead>,
+    pub(super) writes: mpsc::Receiver<MirroredWrite>,
 }
 
 impl Mirror {
-    /// A mirror that is on.
+    /// A mirror that is switched on.
     pub(super) fn new(bounds: Bounds, tally: Arc<Tally>) -> (Self, Queues) {
         let (reads, of_reads) = mpsc::channel(bounds.queue);
         let (writes, of_writes) = mpsc::channel(bounds.queue);
@@ -134,7 +134,7 @@ impl Mirror {
         *self.on.borrow()
     }
 
-    /// Turns it on or off. Returns whether that changes anything.
+    /// Switches it on or off. Returns whether that changed anything.
     pub(super) fn turn(&self, on: bool) -> bool {
         let changes = self.on.send_if_modified(|is_on| std::mem::replace(is_on, on) != on);
         if changes {
@@ -143,18 +143,18 @@ impl Mirror {
         changes
     }
 
-    /// Ready when it is off.
+    /// Waits until it is off.
     pub(super) async fn off(&self) {
-        // The sender is here, so that there is no error.
+        // The sender is in `self`, so there is no error.
         drop(self.on.subscribe().wait_for(|is_on| !is_on).await);
     }
 
-    /// An empty copy of a body.
+    /// An empty copy for a body.
     pub(super) fn copy(&self) -> BodyCopy {
         self.budget.copy(self.bounds.body)
     }
 
-    /// Whether a read would find room now; if not, why.
+    /// Returns whether a read can be queued now; if not, the reason.
     pub(super) fn has_room(&self) -> Result<(), &'static str> {
         if !self.is_on() {
             Err("off")
@@ -169,15 +169,15 @@ impl Mirror {
         self.accepted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the last write that was queued.
+    /// Number of the last write that was queued.
     pub(super) fn accepted(&self) -> u64 {
         *self.numbers()
     }
 
-    /// Hands over a read.
-    pub(super) fn read(&self, asked: Asked, upstream: Answered, began: Instant) {
-        let read = Read {
-            asked,
+    /// Queues a read.
+    pub(super) fn read(&self, head: RequestHead, upstream: TimedResponse, began: Instant) {
+        let read = MirroredRead {
+            head,
             upstream,
             began,
             after: self.accepted(),
@@ -188,22 +188,22 @@ impl Mirror {
         }
     }
 
-    /// Hands over a write that was accepted just now. Returns where its answer goes.
+    /// Queues a write that was just accepted. Returns where its response goes.
     pub(super) fn write(
         &self,
-        asked: Asked,
-        body: Option<oneshot::Receiver<Passed>>,
+        head: RequestHead,
+        body: Option<oneshot::Receiver<ForwardedBody>>,
         began: Instant,
         id: WriteId,
-    ) -> Option<oneshot::Sender<Answered>> {
+    ) -> Option<oneshot::Sender<TimedResponse>> {
         if !self.is_on() {
             self.lose(id, "off", Certainty::Accepted);
             return None;
         }
         let (sender, upstream) = oneshot::channel();
         let mut last = self.numbers();
-        let write = Write {
-            asked,
+        let write = MirroredWrite {
+            head,
             body,
             upstream,
             began,
@@ -228,19 +228,19 @@ impl Mirror {
         self.recent.end(id, Instant::now());
     }
 
-    /// Notes that a write is done with, whatever came of it.
+    /// Marks a write as processed, whatever its outcome.
     pub(super) fn done(&self, number: u64) {
         self.applied.send_if_modified(|last| std::mem::replace(last, number.max(*last)) < number);
     }
 
-    /// Waits until Berth has all writes up to this number. Returns whether it does, within a bound.
+    /// Waits until Berth has all writes up to this number. Returns `false` on a timeout.
     pub(super) async fn until_applied(&self, number: u64) -> bool {
         let mut applied = self.applied.subscribe();
         let reached = applied.wait_for(|last| *last >= number);
         timeout(BEHIND_MAX, reached).await.is_ok_and(|it| it.is_ok())
     }
 
-    /// Waits until nothing is left to do, until then at the most. Returns whether that is so.
+    /// Waits until no work is left, at most until `until`. Returns whether none is left.
     pub(super) async fn drain(&self, until: Instant) -> bool {
         while self.pending_reads.count() + self.pending_writes.count() > 0 {
             if Instant::now() >= until {
@@ -252,19 +252,19 @@ impl Mirror {
     }
 }
 
-/// What a write is about, from its path and body.
-pub(super) fn scope_of_write(asked: &Asked, body: &[u8]) -> Scope {
-    scope([asked.target().as_bytes(), body])
+/// The resources that a write affects, from its path and body.
+pub(super) fn scope_of_write(head: &RequestHead, body: &[u8]) -> Scope {
+    scope([head.target().as_bytes(), body])
 }
 
-/// What a read shows: what its path names and its answers tell. A list may change by any write.
-pub(super) fn scope_of_read(asked: &Asked, answers: [&[u8]; 2]) -> Scope {
-    let (named, _) = route::uuids(asked.uri.path().as_bytes());
+/// The resources that a read shows, from its path and responses. Any write may change a list.
+pub(super) fn scope_of_read(head: &RequestHead, answers: [&[u8]; 2]) -> Scope {
+    let (named, _) = route::uuids(head.uri.path().as_bytes());
     if named.is_empty() {
         return Scope::Everything;
     }
     let [one, other] = answers;
-    scope([asked.target().as_bytes(), one, other])
+    scope([head.target().as_bytes(), one, other])
 }
 
 fn scope<'t>(texts: impl IntoIterator<Item = &'t [u8]>) -> Scope {
@@ -286,7 +286,8 @@ mod tests {
     use axum::http::{HeaderMap, Method, StatusCode, Uri};
 
     use super::{
-        Answered, Asked, Bounds, Kind, Mirror, Queues, Scope, scope_of_read, scope_of_write,
+        Bounds, Kind, Mirror, Queues, RequestHead, Scope, TimedResponse, scope_of_read,
+        scope_of_write,
     };
 
     const ONE: &str = "4e8e5957-649f-477b-9e5b-f1f75b21c03c";
@@ -296,23 +297,23 @@ mod tests {
         Mirror::new(bounds, Arc::default())
     }
 
-    fn asked(method: Method, target: &str) -> Asked {
-        Asked { method, uri: target.parse::<Uri>().unwrap(), headers: HeaderMap::new() }
+    fn head(method: Method, target: &str) -> RequestHead {
+        RequestHead { method, uri: target.parse::<Uri>().unwrap(), headers: HeaderMap::new() }
     }
 
     fn read(mirror: &Mirror) {
-        let answered = Answered {
+        let answered = TimedResponse {
             status: StatusCode::OK,
             headers: HeaderMap::new(),
             body: mirror.copy(),
             took: Duration::ZERO,
         };
-        mirror.read(asked(Method::GET, "/traits"), answered, Instant::now());
+        mirror.read(head(Method::GET, "/traits"), answered, Instant::now());
     }
 
     fn write(mirror: &Mirror) -> bool {
         let id = mirror.recent.begin(Instant::now());
-        mirror.write(asked(Method::PUT, "/traits/A"), None, Instant::now(), id).is_some()
+        mirror.write(head(Method::PUT, "/traits/A"), None, Instant::now(), id).is_some()
     }
 
     #[test]
@@ -351,13 +352,13 @@ mod tests {
         let body = format!("{{\"a\": \"{ONE}\"}}");
         let path = format!("/resource_providers/{ONE}/usages");
         let everything =
-            [asked(Method::GET, "/traits"), asked(Method::GET, &format!("/usages?x={ONE}"))];
-        for asked in everything {
-            assert_eq!(scope_of_read(&asked, [body.as_bytes(), b""]), Scope::Everything);
+            [head(Method::GET, "/traits"), head(Method::GET, &format!("/usages?x={ONE}"))];
+        for head in everything {
+            assert_eq!(scope_of_read(&head, [body.as_bytes(), b""]), Scope::Everything);
         }
-        let only = scope_of_read(&asked(Method::GET, &path), [b"", b""]);
+        let only = scope_of_read(&head(Method::GET, &path), [b"", b""]);
         assert_eq!(only, Scope::Only([ONE.parse().unwrap()].into()));
-        assert_eq!(scope_of_write(&asked(Method::POST, "/allocations"), body.as_bytes()), only);
-        assert_eq!(scope_of_write(&asked(Method::PUT, "/traits/A"), b""), Scope::Everything);
+        assert_eq!(scope_of_write(&head(Method::POST, "/allocations"), body.as_bytes()), only);
+        assert_eq!(scope_of_write(&head(Method::PUT, "/traits/A"), b""), Scope::Everything);
     }
 }

@@ -1,10 +1,9 @@
-//! `berth shadow`: a proxy in front of a placement service, which compares Berth with it.
+//! `berth shadow`: a proxy in front of a placement service that compares Berth with it.
 //!
-//! Clients get the service's answers, as they are ([`proxy`]). What has passed is handed over to the
-//! [`mirror`], through queues that drop what they have no room for. On threads of their own, [`reads`] are
-//! sent to Berth and the answers compared ([`comparison`]), and accepted [`writes`] are repeated there.
-//! [`tally`] counts, [`summary`] tells, [`records`] writes differences to a file, and [`admin`] is the
-//! listener for operators.
+//! Clients get the service's responses unchanged ([`proxy`]). Copies of the exchanges go to the [`mirror`], through
+//! queues that drop requests when they are full. On separate threads, [`reads`] are sent to Berth and the responses
+//! compared ([`comparison`]), and accepted [`writes`] are repeated there. [`tally`] counts, [`summary`] formats the
+//! counts, [`records`] writes differences to a file, and [`admin`] is the listener for operators.
 
 mod admin;
 mod comparison;
@@ -31,7 +30,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, mpsc};
 
-use self::admin::{Admin, State};
+use self::admin::{Admin, AdminState};
 use self::comparison::Report;
 use self::mirror::{Bounds, Mirror, Queues};
 use self::proxy::Proxy;
@@ -51,64 +50,65 @@ use crate::server::descriptors;
 use crate::server::stop::{self, Stop};
 use crate::server::systemd;
 
-/// Threads that mirror and compare, and by how much they stand back behind those of the real path.
+/// Number and niceness of the threads that mirror and compare.
 const THREADS: usize = 2;
 const NICENESS: i32 = 10;
-/// Connections of the listener for operators.
+/// Maximum number of connections to the operators' listener.
 const ADMIN_CONNECTIONS: usize = 16;
-/// How long the last differences may take to be written.
+/// Maximum time for writing the last differences.
 const RECORDS_MAX: Duration = Duration::from_secs(2);
-/// Descriptors for each connection of a client: its own, and one to the upstream.
+/// File descriptors per client connection: its own, and one to the upstream.
 const DESCRIPTORS_EACH: u32 = 2;
 
-/// What the proxy is to do.
+/// Options of `berth shadow`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The service whose answers clients get.
+    /// The service whose responses clients get.
     pub upstream: ServiceUrl,
-    /// The Berth that is compared with it.
+    /// The Berth service to compare with it.
     pub berth: ServiceUrl,
-    /// Where clients are listened to.
+    /// Listeners for clients.
     pub listen: Vec<Endpoint>,
-    /// Where operators are listened to.
+    /// Listeners for operators.
     pub admin_listen: Vec<Endpoint>,
-    /// TLS for clients, if they have it.
+    /// TLS for clients, if any.
     pub tls: Option<Files>,
-    /// Authorities of both services' certificates, instead of the system's: a PEM file.
+    /// Certificate authorities for both services, instead of the system's: a PEM file.
     pub ca_file: Option<PathBuf>,
     /// Whether writes are repeated in Berth.
     pub mirror_writes: bool,
-    /// Requests that may wait to be mirrored, of each kind.
+    /// Maximum number of requests of each kind that wait to be mirrored.
     pub queue: usize,
-    /// Reads that are mirrored at once.
+    /// Maximum number of reads that are mirrored at once.
     pub workers: usize,
-    /// Bytes of all bodies that wait or are compared.
+    /// Maximum number of bytes of all bodies that wait or are compared.
     pub memory: usize,
-    /// Bytes of a body that is compared.
+    /// Maximum number of bytes of a body that is compared.
     pub body: usize,
-    /// How often a difference must be seen again before it counts.
+    /// Number of repetitions after which a difference counts.
     pub confirmations: usize,
-    /// Where differences are written, and how many bytes.
+    /// File for differences, and its maximum size in bytes.
     pub differences: Option<(PathBuf, u64)>,
-    /// The time for the upstream to begin its answer.
+    /// Timeout until the upstream begins its response.
     pub upstream_timeout: Duration,
-    /// The time for Berth's whole answer.
+    /// Timeout for Berth's complete response.
     pub berth_timeout: Duration,
-    /// The bounds of clients' connections.
+    /// Bounds of client connections.
     pub bounds: server::Bounds,
 }
 
-/// Serves until told to stop. Returns the summary in words.
+/// Serves until stopped. Returns the summary as text.
 ///
 /// # Errors
-/// Something that is needed could not be had: a sentence for the operator.
+/// Something needed could not be set up; the message is for the operator.
 pub async fn run(options: Options, telemetry: &Arc<Telemetry>) -> Result<String, String> {
     metrics::collect_for_shadow();
-    let parts = Parts::new(&options)?;
+    let parts = Components::new(&options)?;
     let listeners = listen(&options.listen, "--listen").await?;
     let admin = listen(&options.admin_listen, "--admin-listen").await?;
     let tls = options.tls.clone().map(Tls::new).transpose()?.map(Arc::new);
-    let runtime = runtime().map_err(|error| format!("no threads for the mirror: {error}"))?;
+    let runtime =
+        runtime().map_err(|error| format!("cannot start the mirror's threads: {error}"))?;
     let stop = stop::listen(options.bounds.shutdown_grace, Arc::clone(telemetry))?;
     let state = parts.start(&options, &runtime);
     let upkeep = tokio::spawn(metrics::keep_up());
@@ -120,8 +120,8 @@ pub async fn run(options: Options, telemetry: &Arc<Telemetry>) -> Result<String,
     let (upstream, berth) = (&options.upstream, &options.berth);
     tracing::info!(%upstream, %berth, mirror_writes = options.mirror_writes, "shadowing");
     systemd::ready();
-    let front = Front { listeners, admin, tls };
-    serve(options.bounds, &parts, front, &state, &stop).await;
+    let listening = ShadowListeners { listeners, admin, tls };
+    serve(options.bounds, &parts, listening, &state, &stop).await;
     stop.served();
     let until = Instant::now() + options.bounds.shutdown_grace;
     if !parts.mirror.drain(until).await {
@@ -138,22 +138,22 @@ pub async fn run(options: Options, telemetry: &Arc<Telemetry>) -> Result<String,
     Ok(state.summary().words())
 }
 
-/// What is listened on.
-struct Front {
+/// The listeners.
+struct ShadowListeners {
     listeners: Vec<Listener>,
     admin: Vec<Listener>,
     tls: Option<Arc<Tls>>,
 }
 
-/// Serves clients and operators until told to stop.
+/// Serves clients and operators until stopped.
 async fn serve(
     bounds: server::Bounds,
-    parts: &Parts,
-    front: Front,
-    state: &Arc<State>,
+    parts: &Components,
+    listening: ShadowListeners,
+    state: &Arc<AdminState>,
     stop: &Stop,
 ) {
-    let Front { listeners, admin, tls } = front;
+    let ShadowListeners { listeners, admin, tls } = listening;
     let proxy = Proxy::new(parts.upstream.clone(), Arc::clone(&parts.mirror));
     let answering = Admin(Arc::clone(state));
     let room = descriptors::room(descriptors::raise() / u64::from(DESCRIPTORS_EACH), 0);
@@ -164,27 +164,27 @@ async fn serve(
         ..bounds
     };
     let certificate = tls.clone();
-    let told = async {
+    let stopped = async {
         match certificate {
             Some(tls) => tokio::select! {
-                () = stop.told() => {}
+                () = stop.requested() => {}
                 () = tls.keep_current() => {}
             },
-            None => stop.told().await,
+            None => stop.requested().await,
         }
         systemd::stopping();
     };
-    let clients = serve_with(listeners, tls, bounds, |_| proxy.clone(), told);
+    let clients = serve_with(listeners, tls, bounds, |_| proxy.clone(), stopped);
     let mut clients = std::pin::pin!(clients);
-    // Operators are answered as long as clients are.
+    // Operators are served as long as clients are.
     tokio::select! {
         () = &mut clients => {}
         () = serve_with(admin, None, of_admin, |_| answering.clone(), std::future::pending()) => {}
     }
 }
 
-/// What the process is made of.
-struct Parts {
+/// The components of the process.
+struct Components {
     upstream: PlacementService,
     berth: PlacementService,
     mirror: Arc<Mirror>,
@@ -192,7 +192,7 @@ struct Parts {
     queues: std::sync::Mutex<Option<Queues>>,
 }
 
-impl Parts {
+impl Components {
     fn new(options: &Options) -> Result<Self, String> {
         if options.upstream == options.berth {
             return Err("--upstream and --berth are the same service".to_owned());
@@ -223,8 +223,8 @@ impl Parts {
         })
     }
 
-    /// Starts what mirrors.
-    fn start(&self, options: &Options, runtime: &Runtime) -> Arc<State> {
+    /// Starts the mirror.
+    fn start(&self, options: &Options, runtime: &Runtime) -> Arc<AdminState> {
         let (mirror, report) = (Arc::clone(&self.mirror), Arc::clone(&self.report));
         let queues = self.queues.lock().ok().and_then(|mut it| it.take());
         if let Some(Queues { reads, writes }) = queues {
@@ -249,7 +249,7 @@ impl Parts {
             };
             runtime.spawn(writer.run(writes));
         }
-        Arc::new(State {
+        Arc::new(AdminState {
             mirror,
             report,
             upstream: options.upstream.to_string(),
@@ -259,7 +259,7 @@ impl Parts {
     }
 }
 
-/// The threads of the mirror, which the system lets run after those of the real path.
+/// Starts the mirror's threads, at a lower priority than those of the proxy.
 fn runtime() -> std::io::Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(THREADS)
@@ -277,17 +277,17 @@ async fn listen(endpoints: &[Endpoint], option: &str) -> Result<Vec<Listener>, S
     let mut listeners = Vec::new();
     for endpoint in endpoints {
         let bound = Listener::bind(endpoint).await;
-        let told = |error| format!("cannot listen on {endpoint} ({option}): {error}");
-        listeners.push(bound.map_err(told)?);
+        let failed = |error| format!("cannot listen on {endpoint} ({option}): {error}");
+        listeners.push(bound.map_err(failed)?);
     }
     Ok(listeners)
 }
 
-/// The signals beside those that stop.
+/// Signals other than those that stop the process.
 struct Signals {
     summary: Signal,
     switch: Signal,
-    /// Would end the process. With TLS, the certificate is read again.
+    /// Would end the process by default. With TLS, the certificate is read again.
     hangup: Signal,
 }
 
@@ -302,20 +302,20 @@ impl Signals {
     }
 }
 
-/// SIGUSR1 prints the summary, SIGUSR2 turns the mirror off, or on if it is off.
-async fn obey(state: Arc<State>, mut signals: Signals) {
+/// SIGUSR1 prints the summary, SIGUSR2 switches the mirror off or on.
+async fn obey(state: Arc<AdminState>, mut signals: Signals) {
     loop {
         tokio::select! {
             _ = signals.summary.recv() => {
                 let words = state.summary().words();
                 let print = move || drop(writeln!(std::io::stdout(), "{}", printable::output(&words)));
-                // Nobody may read standard output.
+                // Standard output may block.
                 tokio::task::spawn_blocking(print);
             }
             _ = signals.switch.recv() => {
                 state.mirror.turn(!state.mirror.is_on());
             }
-            _ = signals.hangup.recv() => tracing::info!("there is no configuration to read again"),
+            _ = signals.hangup.recv() => tracing::info!("there is no configuration to reload"),
         }
     }
 }

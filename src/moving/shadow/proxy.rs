@@ -1,7 +1,6 @@
-//! The real path: a request goes to the upstream as it came, and the answer to the client as it came.
+//! The proxy: forwards requests to the upstream and its responses to the client, both unchanged.
 //!
-//! Bodies pass part by part. Copies of them are handed over to the [`Mirror`] when they have passed, which
-//! waits for nothing.
+//! Bodies are forwarded part by part. Afterwards, copies of them go to the [`Mirror`], which never waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +12,8 @@ use axum::response::Response;
 use hyper::body::Incoming;
 use tokio::sync::oneshot;
 
-use super::copied_body::{Passed, copied};
-use super::exchange::{Answered, Asked, name_of};
+use super::copied_body::{ForwardedBody, copied};
+use super::exchange::{RequestHead, TimedResponse, name_of};
 use super::headers::{hide_secrets, remove_hop_by_hop};
 use super::mirror::{Mirror, scope_of_write};
 use super::recent_writes::WriteId;
@@ -27,11 +26,11 @@ use crate::http::UnreadBounds;
 use crate::http::WriteError;
 use crate::http_client::Failure;
 
-/// How much of a body is read, and for how long, that the upstream has not taken.
+/// Bounds for reading the rest of a body that the upstream has not read.
 const UNREAD_BYTES_MAX: usize = 64 << 20;
 const UNREAD_MAX: Duration = Duration::from_secs(5);
 
-/// Answers requests with the upstream's answers.
+/// Responds to requests with the upstream's responses.
 #[derive(Clone)]
 pub(super) struct Proxy(Arc<Inner>);
 
@@ -57,12 +56,12 @@ impl Service for Proxy {
     }
 }
 
-/// A request on its way.
-struct Passing {
-    asked: Asked,
-    body: Option<oneshot::Receiver<Passed>>,
+/// A request that is being forwarded.
+struct ForwardedRequest {
+    head: RequestHead,
+    body: Option<oneshot::Receiver<ForwardedBody>>,
     began: Instant,
-    /// Whether it is mirrored if it can be.
+    /// Whether it is mirrored, if possible.
     is_watched: bool,
 }
 
@@ -82,16 +81,16 @@ impl Inner {
             request.headers_mut().insert(header::TRANSFER_ENCODING, chunked);
         }
         hide_secrets(request.headers_mut());
-        let asked = Asked {
+        let head = RequestHead {
             method: request.method().clone(),
             uri: request.uri().clone(),
             headers: request.headers().clone(),
         };
-        match asked.kind() {
-            Kind::Read => self.answer_read(asked, request).await,
+        match head.kind() {
+            Kind::Read => self.answer_read(head, request).await,
             Kind::Write => {
-                // What becomes of a write is learned also if the client does not wait for it.
-                let answering = tokio::spawn(Arc::clone(&self).answer_write(asked, request));
+                // The outcome of a write is recorded even if the client disconnects.
+                let answering = tokio::spawn(Arc::clone(&self).answer_write(head, request));
                 answering.await.unwrap_or_else(|error| {
                     tracing::error!(%error, "passing on a request has failed");
                     failed(StatusCode::BAD_GATEWAY, "the proxy has failed")
@@ -100,7 +99,7 @@ impl Inner {
         }
     }
 
-    async fn answer_read(self: Arc<Self>, asked: Asked, request: Request) -> Response {
+    async fn answer_read(self: Arc<Self>, head: RequestHead, request: Request) -> Response {
         let mirror = &self.mirror;
         let room = mirror.has_room();
         let (request, body) = self.watch(request, room.is_ok());
@@ -108,23 +107,23 @@ impl Inner {
             mirror.tally.not_mirrored(Kind::Read, reason);
         }
         let is_watched = room.is_ok();
-        let passing = Passing { asked, body, began: Instant::now(), is_watched };
+        let passing = ForwardedRequest { head, body, began: Instant::now(), is_watched };
         match self.send(request).await {
             Ok(answer) => {
                 mirror.tally.requested(Kind::Read, "answered");
                 self.pass_read(passing, answer)
             }
-            Err(failure) => self.fail(&passing.asked, &failure),
+            Err(failure) => self.fail(&passing.head, &failure),
         }
     }
 
-    async fn answer_write(self: Arc<Self>, asked: Asked, request: Request) -> Response {
+    async fn answer_write(self: Arc<Self>, head: RequestHead, request: Request) -> Response {
         let mirror = &self.mirror;
         let is_watched = mirror.is_on();
         let (request, body) = self.watch(request, is_watched);
         let began = Instant::now();
         let id = mirror.recent.begin(began);
-        let passing = Passing { asked, body, began, is_watched };
+        let passing = ForwardedRequest { head, body, began, is_watched };
         match self.send(request).await {
             Ok(answer) => {
                 mirror.tally.requested(Kind::Write, of_write(answer.status()));
@@ -136,12 +135,12 @@ impl Inner {
                     // It may have been carried out all the same.
                     Failure::TimedOut | Failure::Broken(_) => self.lose_or_end(id),
                 }
-                self.fail(&passing.asked, &failure)
+                self.fail(&passing.head, &failure)
             }
         }
     }
 
-    /// Notes that a write has failed of which nobody knows whether it was carried out.
+    /// Records that a write has failed with an unknown outcome.
     fn lose_or_end(&self, id: WriteId) {
         if self.mirror.bounds.writes {
             self.mirror.lose(id, "upstream_failed", Certainty::Unknown);
@@ -150,18 +149,18 @@ impl Inner {
         }
     }
 
-    /// The request with a body that is copied, and where the copy arrives, unless it has none.
+    /// Replaces the body by one that is copied. Returns where the copy arrives, unless there is no body.
     fn watch(
         &self,
         request: Request,
         is_watched: bool,
-    ) -> (Request, Option<oneshot::Receiver<Passed>>) {
+    ) -> (Request, Option<oneshot::Receiver<ForwardedBody>>) {
         if !is_watched || request.body().is_end_stream() {
             return (request, None);
         }
         let (sender, passed) = oneshot::channel();
         let copy = self.mirror.copy();
-        // Nobody wants it if the request has failed.
+        // The receiver is gone if the request has failed.
         let then = Box::new(move |passed| drop(sender.send(passed)));
         (request.map(|body| copied(body, copy, then)), Some(passed))
     }
@@ -174,26 +173,32 @@ impl Inner {
         Ok(answer)
     }
 
-    fn pass_read(self: Arc<Self>, passing: Passing, answer: Response<Incoming>) -> Response {
+    fn pass_read(
+        self: Arc<Self>,
+        passing: ForwardedRequest,
+        answer: Response<Incoming>,
+    ) -> Response {
         let answer = answer.map(Body::new);
-        // A read with a body is odd, and passed on only.
+        // A read with a body is unusual, and only forwarded.
         if !passing.is_watched || passing.body.is_some() {
             return answer;
         }
         let copy = self.mirror.copy();
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let then = Box::new(move |passed: Passed| {
+        let then = Box::new(move |passed: ForwardedBody| {
             let mirror = &self.mirror;
             match passed {
-                Passed { copy: Ok(body), is_whole: true } => {
+                ForwardedBody { copy: Ok(body), is_complete: true } => {
                     let took = passing.began.elapsed();
-                    let answered = Answered { status, headers, body, took };
-                    mirror.read(passing.asked, answered, passing.began);
+                    let answered = TimedResponse { status, headers, body, took };
+                    mirror.read(passing.head, answered, passing.began);
                 }
-                Passed { copy: Err(omitted), is_whole: true } => {
+                ForwardedBody { copy: Err(omitted), is_complete: true } => {
                     mirror.tally.not_mirrored(Kind::Read, omitted.name());
                 }
-                Passed { is_whole: false, .. } => mirror.tally.not_mirrored(Kind::Read, "cut_off"),
+                ForwardedBody { is_complete: false, .. } => {
+                    mirror.tally.not_mirrored(Kind::Read, "cut_off");
+                }
             }
         });
         answer.map(|body| copied(body, copy, then))
@@ -201,13 +206,13 @@ impl Inner {
 
     fn pass_write(
         self: Arc<Self>,
-        passing: Passing,
+        passing: ForwardedRequest,
         id: WriteId,
         answer: Response<Incoming>,
     ) -> Response {
         let answer = answer.map(Body::new);
         let mirror = &self.mirror;
-        let Passing { asked, mut body, began, is_watched } = passing;
+        let ForwardedRequest { head, mut body, began, is_watched } = passing;
         if !answer.status().is_success() {
             if answer.status().is_server_error() {
                 // It may have been carried out all the same.
@@ -219,8 +224,8 @@ impl Inner {
         }
         if !mirror.bounds.writes {
             let passed = body.as_mut().and_then(|it| it.try_recv().ok());
-            if let Some(Passed { copy: Ok(copy), is_whole: true }) = &passed {
-                mirror.recent.learn(id, scope_of_write(&asked, copy.bytes()));
+            if let Some(ForwardedBody { copy: Ok(copy), is_complete: true }) = &passed {
+                mirror.recent.learn(id, scope_of_write(&head, copy.bytes()));
             }
             mirror.recent.end(id, Instant::now());
             mirror.tally.not_mirrored(Kind::Write, "reads_only");
@@ -230,32 +235,32 @@ impl Inner {
             mirror.lose(id, "off", Certainty::Accepted);
             return answer;
         }
-        let Some(sender) = mirror.write(asked, body, began, id) else { return answer };
+        let Some(sender) = mirror.write(head, body, began, id) else { return answer };
         let copy = mirror.copy();
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let then = Box::new(move |passed: Passed| {
-            if let Passed { copy: Ok(body), is_whole: true } = passed {
+        let then = Box::new(move |passed: ForwardedBody| {
+            if let ForwardedBody { copy: Ok(body), is_complete: true } = passed {
                 let took = began.elapsed();
-                drop(sender.send(Answered { status, headers, body, took }));
+                drop(sender.send(TimedResponse { status, headers, body, took }));
             }
         });
         answer.map(|body| copied(body, copy, then))
     }
 
-    /// The answer when there is none.
-    fn fail(&self, asked: &Asked, failure: &Failure) -> Response {
-        self.mirror.tally.requested(asked.kind(), name_of(failure));
+    /// The response if the upstream gave none.
+    fn fail(&self, head: &RequestHead, failure: &Failure) -> Response {
+        self.mirror.tally.requested(head.kind(), name_of(failure));
         let url = self.upstream.url();
-        tracing::warn!(method = %asked.method, route = asked.route(), ?failure, "{url} has not answered");
+        tracing::warn!(method = %head.method, route = head.route(), ?failure, "{url} has not responded");
         let (status, what) = match failure {
             Failure::NotConnected(_) => (StatusCode::BAD_GATEWAY, "cannot be reached"),
             Failure::Broken(_) => {
-                (StatusCode::BAD_GATEWAY, "closed the connection without an answer")
+                (StatusCode::BAD_GATEWAY, "closed the connection without a response")
             }
-            Failure::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "did not answer in time"),
+            Failure::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "did not respond in time"),
         };
         let may_be_done =
-            asked.kind() == Kind::Write && !matches!(failure, Failure::NotConnected(_));
+            head.kind() == Kind::Write && !matches!(failure, Failure::NotConnected(_));
         let unknown = if may_be_done { " It may have carried out the request." } else { "" };
         failed(status, &format!("The placement service behind this proxy {what}.{unknown}"))
     }

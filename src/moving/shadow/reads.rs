@@ -1,5 +1,5 @@
-//! Mirrored reads: each is sent to Berth, and the answers are compared. Where they differ, both services
-//! are asked again, because something may have changed in between.
+//! Mirrored reads: each is sent to Berth, and the responses are compared. If they differ, both services are asked
+//! again, because something may have changed in between.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use axum::http::StatusCode;
 use tokio::sync::{Mutex, mpsc};
 
 use super::comparison::{Report, Verdict, compare};
-use super::exchange::{Answered, Incomparable};
-use super::mirror::{Mirror, Read, scope_of_read};
-use super::records::Found;
+use super::exchange::{Incomparable, TimedResponse};
+use super::mirror::{Mirror, MirroredRead, scope_of_read};
+use super::records::RecordedDifference;
 use super::route::Kind;
 use super::service::PlacementService;
 use super::tally::Outcome;
 use crate::moving::compare::answers::Difference;
 use crate::moving::compare::known::Rule;
 
-/// Reads that may wait to be asked again.
+/// Maximum number of reads that wait for a repetition.
 pub(super) const SUSPECTS_MAX: usize = 64;
-/// The pauses before both services are asked again.
+/// Pauses before the repetitions.
 const PAUSES: [Duration; 8] = [
     Duration::from_millis(20),
     Duration::from_millis(50),
@@ -31,27 +31,27 @@ const PAUSES: [Duration; 8] = [
     Duration::from_millis(1600),
 ];
 
-/// A read whose answers differ.
+/// A read whose responses differ.
 pub(super) struct Suspect {
-    read: Read,
-    berth: Answered,
+    read: MirroredRead,
+    berth: TimedResponse,
     differences: Vec<Difference>,
 }
 
-/// What mirrors reads.
+/// Mirrors reads.
 pub(super) struct Reader {
     pub(super) mirror: Arc<Mirror>,
     pub(super) upstream: PlacementService,
     pub(super) berth: PlacementService,
     pub(super) report: Arc<Report>,
     pub(super) suspects: mpsc::Sender<Suspect>,
-    /// How often a difference must be seen again.
+    /// Number of repetitions that must show the same difference.
     pub(super) confirmations: usize,
 }
 
 impl Reader {
-    /// Mirrors one read after the other, beside others who do.
-    pub(super) async fn run(self: Arc<Self>, queue: Arc<Mutex<mpsc::Receiver<Read>>>) {
+    /// Mirrors one read after the other; several of these run at once.
+    pub(super) async fn run(self: Arc<Self>, queue: Arc<Mutex<mpsc::Receiver<MirroredRead>>>) {
         loop {
             let next = queue.lock().await.recv().await;
             let Some(read) = next else { return };
@@ -63,19 +63,19 @@ impl Reader {
         }
     }
 
-    async fn mirror_one(&self, read: Read) {
+    async fn mirror_one(&self, read: MirroredRead) {
         let tally = &self.mirror.tally;
         if !self.mirror.until_applied(read.after).await {
             return tally.not_mirrored(Kind::Read, "behind");
         }
-        let asked = self.berth.ask(&read.asked, Vec::new(), || self.mirror.copy()).await;
-        let berth = match asked {
+        let answered = self.berth.ask(&read.head, Vec::new(), || self.mirror.copy()).await;
+        let berth = match answered {
             Ok(berth) => berth,
             Err(why) => return tally.not_mirrored(Kind::Read, why.name()),
         };
         tally.mirrored(Kind::Read);
-        tally.took(read.asked.route(), read.upstream.took, berth.took);
-        match compare(&read.asked, b"", &read.upstream, &berth) {
+        tally.took(read.head.route(), read.upstream.took, berth.took);
+        match compare(&read.head, b"", &read.upstream, &berth) {
             Err(why) => tally.not_mirrored(Kind::Read, why.name()),
             Ok(Verdict::Same) => tally.compared(Kind::Read, Outcome::Same),
             Ok(Verdict::Known(rule, differences)) => {
@@ -91,8 +91,7 @@ impl Reader {
         }
     }
 
-    /// Asks again about one suspect after the other: never about several at once, so that the upstream has
-    /// little more to do.
+    /// Repeats one suspect after the other, never several at once, to limit the upstream's load.
     pub(super) async fn confirm(self: Arc<Self>, mut queue: mpsc::Receiver<Suspect>) {
         while let Some(suspect) = queue.recv().await {
             let tally = &self.mirror.tally;
@@ -105,16 +104,16 @@ impl Reader {
     }
 
     async fn confirm_one(&self, suspect: Suspect) {
-        let Suspect { read, mut berth, differences: mut seen } = suspect;
-        let mut upstream: Option<Answered> = None;
+        let Suspect { read, mut berth, differences: mut previous } = suspect;
+        let mut upstream: Option<TimedResponse> = None;
         let mut confirmations = 0;
-        // With none to be seen again, a difference counts that no write can have made.
+        // Without repetitions, a difference counts only if no write can have caused it.
         let mut is_disturbed = self.may_have_changed(&read, &read.upstream, &berth, read.began);
         for pause in PAUSES {
             if confirmations >= self.confirmations && !is_disturbed {
                 let upstream = upstream.as_ref().map_or(&read.upstream, |it| it);
-                let found = differing(&read, upstream, &berth, &seen);
-                return self.report.add(&Found { confirmations, ..found });
+                let found = differing(&read, upstream, &berth, &previous);
+                return self.report.add(&RecordedDifference { confirmations, ..found });
             }
             tokio::time::sleep(pause).await;
             let since = Instant::now();
@@ -129,8 +128,8 @@ impl Reader {
                 }
                 Ok((one, other, Verdict::Different(differences))) => {
                     is_disturbed = self.may_have_changed(&read, &one, &other, since);
-                    if differences != seen {
-                        seen = differences;
+                    if differences != previous {
+                        previous = differences;
                         confirmations = 0;
                     } else if !is_disturbed {
                         confirmations += 1;
@@ -142,48 +141,54 @@ impl Reader {
         self.mirror.tally.compared(Kind::Read, Outcome::Changing);
     }
 
-    /// Asks both services again, and compares. If they cannot be asked, nobody knows.
-    async fn ask_again(&self, read: &Read) -> Result<(Answered, Answered, Verdict), Outcome> {
+    /// Repeats the request to both services, and compares. If that fails, the outcome is unconfirmed.
+    async fn ask_again(
+        &self,
+        read: &MirroredRead,
+    ) -> Result<(TimedResponse, TimedResponse, Verdict), Outcome> {
         let unknown = |_| Outcome::Unconfirmed;
         let (upstream, berth) = self.ask_both(read).await.map_err(unknown)?;
-        let is_refused = |it: &Answered| it.status == StatusCode::UNAUTHORIZED;
+        let is_refused = |it: &TimedResponse| it.status == StatusCode::UNAUTHORIZED;
         if is_refused(&upstream) && !is_refused(&read.upstream) {
             // The token has expired.
             return Err(Outcome::Unconfirmed);
         }
-        let verdict = compare(&read.asked, b"", &upstream, &berth).map_err(unknown)?;
+        let verdict = compare(&read.head, b"", &upstream, &berth).map_err(unknown)?;
         Ok((upstream, berth, verdict))
     }
 
     fn may_have_changed(
         &self,
-        read: &Read,
-        upstream: &Answered,
-        berth: &Answered,
+        read: &MirroredRead,
+        upstream: &TimedResponse,
+        berth: &TimedResponse,
         since: Instant,
     ) -> bool {
-        let scope = scope_of_read(&read.asked, [upstream.body.bytes(), berth.body.bytes()]);
+        let scope = scope_of_read(&read.head, [upstream.body.bytes(), berth.body.bytes()]);
         self.mirror.recent.may_have_changed(&scope, since)
     }
 
-    /// Asks the upstream, and then Berth, which by then has the writes that the upstream had.
-    async fn ask_both(&self, read: &Read) -> Result<(Answered, Answered), Incomparable> {
-        let upstream = self.upstream.ask(&read.asked, Vec::new(), || self.mirror.copy()).await?;
+    /// Sends the request to the upstream, and then to Berth once it has the writes that the upstream had.
+    async fn ask_both(
+        &self,
+        read: &MirroredRead,
+    ) -> Result<(TimedResponse, TimedResponse), Incomparable> {
+        let upstream = self.upstream.ask(&read.head, Vec::new(), || self.mirror.copy()).await?;
         self.mirror.until_applied(self.mirror.accepted()).await;
-        let berth = self.berth.ask(&read.asked, Vec::new(), || self.mirror.copy()).await?;
+        let berth = self.berth.ask(&read.head, Vec::new(), || self.mirror.copy()).await?;
         Ok((upstream, berth))
     }
 }
 
-/// What is told of a read whose answers differ.
+/// The record of a read whose responses differ.
 fn differing<'f>(
-    read: &'f Read,
-    upstream: &'f Answered,
-    berth: &'f Answered,
+    read: &'f MirroredRead,
+    upstream: &'f TimedResponse,
+    berth: &'f TimedResponse,
     differences: &'f [Difference],
-) -> Found<'f> {
-    Found {
-        asked: &read.asked,
+) -> RecordedDifference<'f> {
+    RecordedDifference {
+        head: &read.head,
         body: b"",
         upstream,
         berth,
@@ -194,7 +199,7 @@ fn differing<'f>(
     }
 }
 
-/// The same, if the difference is meant.
-fn known<'f>(rule: &'static Rule, found: Found<'f>) -> Found<'f> {
-    Found { outcome: Outcome::Known, known: Some(rule), ..found }
+/// The same record, for a known difference.
+fn known<'f>(rule: &'static Rule, found: RecordedDifference<'f>) -> RecordedDifference<'f> {
+    RecordedDifference { outcome: Outcome::Known, known: Some(rule), ..found }
 }

@@ -1,4 +1,4 @@
-//! The writes that are in progress or have ended lately, and whether they may have changed what a read shows.
+//! Tracks current and recent writes, to decide whether one may have changed the result of a read.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-/// Writes that are remembered.
+/// Maximum number of writes that are tracked.
 const WRITES_MAX: usize = 4096;
 
-/// What a request is about.
+/// The resources that a request concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// Whatever there is.
+    /// All resources.
     Everything,
-    /// What has these UUIDs: providers, consumers, aggregates.
+    /// The resources with these UUIDs: providers, consumers, aggregates.
     Only(BTreeSet<Uuid>),
 }
 
@@ -27,66 +27,66 @@ impl Scope {
     }
 }
 
-/// A write that is remembered.
+/// A tracked write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WriteId(u64);
 
-/// The writes.
+/// The tracked writes.
 #[derive(Debug, Default)]
-pub(super) struct RecentWrites(Mutex<State>);
+pub(super) struct RecentWrites(Mutex<TrackedWrites>);
 
 #[derive(Debug, Default)]
-struct State {
+struct TrackedWrites {
     next: u64,
-    /// By id, without gaps.
-    writes: VecDeque<Noted>,
-    /// When the last of those ended that are forgotten.
+    /// By ID, without gaps.
+    writes: VecDeque<TrackedWrite>,
+    /// Latest end of the writes that are no longer tracked.
     forgotten: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Noted {
+struct TrackedWrite {
     ended: Option<Instant>,
-    /// `None`: it has changed nothing.
+    /// `None` if it has changed nothing.
     scope: Option<Scope>,
 }
 
 impl RecentWrites {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TrackedWrites> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a write begins. What it is about is not known yet.
+    /// Records the start of a write. Its scope is not known yet.
     pub(super) fn begin(&self, now: Instant) -> WriteId {
         let mut state = self.state();
         let id = WriteId(state.next);
         state.next += 1;
         if state.writes.len() >= WRITES_MAX {
-            // The oldest may be in progress still; nobody knows then when it ends.
+            // The oldest may still be in progress; its end is then unknown.
             let oldest = state.writes.pop_front();
             let ended = oldest.map(|it| it.ended.unwrap_or(now));
             state.forgotten = state.forgotten.max(ended);
         }
-        state.writes.push_back(Noted { ended: None, scope: Some(Scope::Everything) });
+        state.writes.push_back(TrackedWrite { ended: None, scope: Some(Scope::Everything) });
         id
     }
 
-    /// Notes what a write is about.
+    /// Sets the scope of a write.
     pub(super) fn learn(&self, id: WriteId, scope: Scope) {
         self.with(id, |noted| noted.scope = noted.scope.take().map(|_| scope));
     }
 
-    /// Notes that a write has ended everywhere.
+    /// Records that a write has ended in both services.
     pub(super) fn end(&self, id: WriteId, now: Instant) {
         self.with(id, |noted| noted.ended = Some(now));
     }
 
-    /// Notes that a write has changed nothing.
+    /// Records that a write has changed nothing.
     pub(super) fn forget(&self, id: WriteId) {
         self.with(id, |noted| noted.scope = None);
     }
 
-    fn with(&self, WriteId(id): WriteId, change: impl FnOnce(&mut Noted)) {
+    fn with(&self, WriteId(id): WriteId, change: impl FnOnce(&mut TrackedWrite)) {
         let mut state = self.state();
         let first = state.next - u64::try_from(state.writes.len()).unwrap_or(state.next);
         let at = id.checked_sub(first).and_then(|at| usize::try_from(at).ok());
@@ -95,7 +95,7 @@ impl RecentWrites {
         }
     }
 
-    /// Whether a write may have changed what was read since then.
+    /// Returns whether a write may have changed the result of a read since then.
     pub(super) fn may_have_changed(&self, scope: &Scope, since: Instant) -> bool {
         let state = self.state();
         let is_forgotten = state.forgotten.is_some_and(|ended| ended >= since);

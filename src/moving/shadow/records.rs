@@ -1,4 +1,4 @@
-//! Differences as lines of JSON in a file: one object for each, until the file has its size.
+//! Writes differences as JSON lines to a file, one object each, up to a maximum size.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,40 +12,40 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::exchange::{Answered, Asked};
+use super::exchange::{RequestHead, TimedResponse};
 use super::tally::Outcome;
 use crate::moving::compare::answers::Difference;
 use crate::moving::compare::known::Rule;
 use crate::observe::line_queue::{LineQueue, Pushed};
 use crate::observe::printable::escaped_json;
 
-/// Who may read the file, beside its owner: the group.
+/// Mode of the file: readable for its group.
 const MODE: u32 = 0o640;
-/// Lines that may wait to be written, in bytes.
+/// Maximum number of bytes that wait to be written.
 const WAITING_MAX: usize = 4 << 20;
-/// Differences that are written of one request, and characters of a value.
+/// Maximum number of differences per request, and of characters per value.
 const DIFFERENCES_MAX: usize = 20;
 const VALUE_MAX: usize = 2000;
-/// Characters of the body of a write, and of a target.
+/// Maximum number of characters of a write's body, and of a target.
 const TEXT_MAX: usize = 8000;
 
-/// What is recorded of a request whose answers differ.
+/// A request whose responses differ.
 #[derive(Clone, Copy)]
-pub(super) struct Found<'f> {
-    pub(super) asked: &'f Asked,
+pub(super) struct RecordedDifference<'f> {
+    pub(super) head: &'f RequestHead,
     /// The body of a write.
     pub(super) body: &'f [u8],
-    pub(super) upstream: &'f Answered,
-    pub(super) berth: &'f Answered,
+    pub(super) upstream: &'f TimedResponse,
+    pub(super) berth: &'f TimedResponse,
     pub(super) outcome: Outcome,
     pub(super) known: Option<&'static Rule>,
-    /// How often both were asked again, and differed in the same way.
+    /// Number of repetitions with the same difference.
     pub(super) confirmations: usize,
     pub(super) differences: &'f [Difference],
 }
 
-impl Found<'_> {
-    /// The record, without headers: they have tokens.
+impl RecordedDifference<'_> {
+    /// The record, without headers, because these contain tokens.
     fn record(&self, now: OffsetDateTime) -> Value {
         let differences: Vec<Value> = self
             .differences
@@ -61,9 +61,9 @@ impl Found<'_> {
             "time": now.format(&Rfc3339).ok(),
             "outcome": self.outcome.name(),
             "known": self.known.map(|it| it.id),
-            "method": self.asked.method.as_str(),
-            "target": shortened(self.asked.target(), TEXT_MAX),
-            "microversion": self.asked.microversion(),
+            "method": self.head.method.as_str(),
+            "target": shortened(self.head.target(), TEXT_MAX),
+            "microversion": self.head.microversion(),
             "body": body,
             "request_id": self.upstream.request_id(),
             "berth_request_id": self.berth.request_id(),
@@ -87,7 +87,7 @@ fn cut(value: Option<&Value>) -> Value {
     }
 }
 
-/// The beginning of a text that is longer.
+/// Truncates a long text.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or(text)),
@@ -105,7 +105,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Opens a file, to which records are appended until it has so many bytes.
+    /// Opens a file, to which records are appended up to `bytes_max` bytes.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -120,7 +120,7 @@ impl Records {
     }
 
     /// Adds a record, if there is room. Never waits for the file.
-    pub(super) fn add(&self, found: &Found<'_>) {
+    pub(super) fn add(&self, found: &RecordedDifference<'_>) {
         let record = found.record(OffsetDateTime::now_utc()).to_string();
         let mut line = escaped_json(&record).into_owned();
         line.push('\n');
@@ -133,12 +133,12 @@ impl Records {
         }
     }
 
-    /// Records that were not written, because the file has its size or the disk is slow.
+    /// Number of records that were dropped, because the file is full or the disk is slow.
     pub(super) fn not_written(&self) -> u64 {
         self.not_written.load(Ordering::Relaxed)
     }
 
-    /// Waits until all records are written, for so long at the most.
+    /// Waits until all records are written, at most for `most`.
     pub(super) fn end(&self, most: Duration) -> bool {
         self.queue.end(most)
     }
@@ -163,15 +163,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::super::copied_body::Budget;
-    use super::{Answered, Asked, DIFFERENCES_MAX, Found, Outcome, Records, shortened};
+    use super::{
+        DIFFERENCES_MAX, Outcome, RecordedDifference, Records, RequestHead, TimedResponse,
+        shortened,
+    };
     use crate::moving::compare::answers::Difference;
 
-    fn answered(status: StatusCode) -> Answered {
+    fn answered(status: StatusCode) -> TimedResponse {
         let body = Budget::new(10).copy(10);
-        Answered { status, headers: HeaderMap::new(), body, took: Duration::ZERO }
+        TimedResponse { status, headers: HeaderMap::new(), body, took: Duration::ZERO }
     }
 
-    fn asked() -> Asked {
+    fn head() -> RequestHead {
         let token = HeaderValue::from_static("a-secret");
         let version = HeaderValue::from_static("placement 1.39");
         let headers = [
@@ -179,22 +182,22 @@ mod tests {
             ("openstack-api-version".parse().unwrap(), version),
         ];
         let uri = Uri::from_static("/usages?project_id=p");
-        Asked { method: Method::GET, uri, headers: HeaderMap::from_iter(headers) }
+        RequestHead { method: Method::GET, uri, headers: HeaderMap::from_iter(headers) }
     }
 
     fn lines(count: usize, bytes_max: u64) -> (Vec<Value>, u64) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("differences");
         let records = Records::open(&path, bytes_max).unwrap();
-        let (asked, upstream, berth) =
-            (asked(), answered(StatusCode::OK), answered(StatusCode::NOT_FOUND));
+        let (head, upstream, berth) =
+            (head(), answered(StatusCode::OK), answered(StatusCode::NOT_FOUND));
         let long = Some(Value::String("x".repeat(5000)));
         let difference =
             Difference { path: vec!["status".to_owned()], left: Some(json!(200)), right: long };
         let differences = vec![difference; DIFFERENCES_MAX + 5];
         for _ in 0..count {
-            records.add(&Found {
-                asked: &asked,
+            records.add(&RecordedDifference {
+                head: &head,
                 body: b"",
                 upstream: &upstream,
                 berth: &berth,

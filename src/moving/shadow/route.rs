@@ -1,24 +1,24 @@
-//! What a request is about: its route, whether it only reads, and the UUIDs that it names.
+//! Classifies a request: its route, whether it is a read, and the UUIDs that it names.
 
 use std::collections::BTreeSet;
 
 use axum::http::Method;
 use uuid::Uuid;
 
-/// Length of a UUID with dashes, and where the first dash is.
+/// Length of a UUID with dashes, and position of its first dash.
 const UUID_LENGTH: usize = 36;
 const FIRST_DASH: usize = 8;
-/// UUIDs that are looked at in one message.
+/// Maximum number of UUIDs that are read from one message.
 const UUIDS_MAX: usize = 10_000;
-/// Segments that may stand in front of the API's own: `/placement`.
+/// Maximum number of path segments before those of the API: `/placement`.
 const PREFIX_MAX: usize = 3;
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// It reads.
+    /// A read.
     Read,
-    /// It may change something.
+    /// A request that may change something.
     Write,
 }
 
@@ -30,7 +30,7 @@ impl Kind {
         }
     }
 
-    /// Its name in metrics.
+    /// Label in metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -39,8 +39,7 @@ impl Kind {
     }
 }
 
-/// The route of a path, such as `/resource_providers/{uuid}`; `other` if it is none of the API's. A
-/// prefix is left out.
+/// The route of a path, such as `/resource_providers/{uuid}`, without a prefix; `other` if the API has no such route.
 pub(super) fn route(path: &str) -> &'static str {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     if segments.is_empty() {
@@ -95,8 +94,7 @@ pub(super) fn uuids(text: &[u8]) -> (BTreeSet<Uuid>, bool) {
     (found, true)
 }
 
-/// A text with what differs from one object to the next replaced: UUIDs and numbers in brackets. Texts
-/// that differ in nothing else are of one kind.
+/// Replaces UUIDs and numbers with placeholders in brackets, so that texts that differ only in these become equal.
 pub(super) fn pattern(text: &str) -> String {
     let mut pattern = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! A placement service that requests are passed on to: where it is, and how a request is sent.
+//! The connection to a placement service: its URL, and how requests are sent.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -26,13 +26,12 @@ use rustls_platform_verifier::Verifier;
 use tokio::time::timeout;
 
 use super::copied_body::{BodyCopy, Omitted};
-use super::exchange::{Answered, Asked, Incomparable};
+use super::exchange::{Incomparable, RequestHead, TimedResponse};
 use crate::http_client::{Connections, Failure};
 
-/// The time for a connection.
+/// Timeout for connecting.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// How long a connection is kept without requests. Servers close idle connections after two seconds and
-/// more.
+/// Maximum idle time of a connection. Servers close idle connections after two seconds or more.
 const IDLE_MAX: Duration = Duration::from_secs(1);
 
 /// The URL of a placement service: `http://HOST[:PORT][/PREFIX]`, or with https.
@@ -40,7 +39,7 @@ const IDLE_MAX: Duration = Duration::from_secs(1);
 pub struct ServiceUrl {
     scheme: Scheme,
     authority: Authority,
-    /// The path without a slash at its end.
+    /// The path without a trailing slash.
     prefix: String,
 }
 
@@ -48,7 +47,7 @@ impl FromStr for ServiceUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let uri: Uri = text.parse().map_err(|error| format!("is no URL: {error}"))?;
+        let uri: Uri = text.parse().map_err(|error| format!("is not a URL: {error}"))?;
         let parts = uri.into_parts();
         let scheme = parts.scheme.filter(|it| *it == Scheme::HTTP || *it == Scheme::HTTPS);
         let (Some(scheme), Some(authority)) = (scheme, parts.authority) else {
@@ -73,19 +72,19 @@ impl fmt::Display for ServiceUrl {
 }
 
 impl ServiceUrl {
-    /// Where the request for a path and query goes. They are passed on as they are.
+    /// The URI for a path and query, which are kept unchanged.
     ///
     /// # Errors
-    /// It is no path: `OPTIONS *`, `CONNECT host:port`.
-    pub(super) fn target(&self, asked: &Uri) -> Result<Uri, String> {
-        let asked = asked.path_and_query().filter(|it| it.as_str().starts_with('/'));
-        let Some(asked) = asked else {
-            return Err("the target of the request is no path".to_owned());
+    /// The target is not a path: `OPTIONS *`, `CONNECT host:port`.
+    pub(super) fn target(&self, uri: &Uri) -> Result<Uri, String> {
+        let target = uri.path_and_query().filter(|it| it.as_str().starts_with('/'));
+        let Some(target) = target else {
+            return Err("the target of the request is not a path".to_owned());
         };
         let path = if self.prefix.is_empty() {
-            Ok(asked.clone())
+            Ok(target.clone())
         } else {
-            PathAndQuery::try_from(format!("{}{asked}", self.prefix))
+            PathAndQuery::try_from(format!("{}{target}", self.prefix))
         };
         let path = path.map_err(|error| error.to_string())?;
         Uri::builder()
@@ -105,7 +104,7 @@ pub(super) struct PlacementService {
     url: Arc<ServiceUrl>,
     connections: Connections<HyperClient>,
     tls: ClientConfig,
-    /// The time until an answer begins.
+    /// Timeout until a response begins.
     patience: Duration,
 }
 
@@ -115,7 +114,7 @@ impl PlacementService {
         Self { url: Arc::new(url), connections, tls, patience }
     }
 
-    /// The same service, by connections of its own.
+    /// The same service, over separate connections.
     pub(super) fn apart(&self) -> Self {
         Self { connections: connections(&self.tls), ..self.clone() }
     }
@@ -124,10 +123,10 @@ impl PlacementService {
         &self.url
     }
 
-    /// Sends a request to this service, and waits for the beginning of the answer.
+    /// Sends a request to this service, and waits for the head of the response.
     ///
     /// # Errors
-    /// There is none.
+    /// No response.
     pub(super) async fn send(
         &self,
         target: Uri,
@@ -151,25 +150,26 @@ impl PlacementService {
         }
     }
 
-    /// Sends a request and copies the whole answer. Each attempt gets an empty copy.
+    /// Sends a request and copies the complete response. Each attempt gets an empty copy.
     ///
     /// # Errors
-    /// There is no answer, or no copy of it.
+    /// No response, or no copy of it.
     pub(super) async fn ask(
         &self,
-        asked: &Asked,
+        head: &RequestHead,
         body: Vec<u8>,
         copy: impl Fn() -> BodyCopy,
-    ) -> Result<Answered, Incomparable> {
+    ) -> Result<TimedResponse, Incomparable> {
         let began = Instant::now();
         let broken = |words: String| Incomparable::Failed(Failure::Broken(words));
-        let target = self.url.target(&asked.uri).map_err(broken)?;
-        let mut request = asked.request(body);
+        let target = self.url.target(&head.uri).map_err(broken)?;
+        let mut request = head.request(body);
         self.address(target, &mut request);
-        let exchange =
-            self.connections.exchange(request, |client, request| whole(client, request, copy()));
+        let exchange = self
+            .connections
+            .exchange(request, |client, request| send_and_copy(client, request, copy()));
         match timeout(self.patience, exchange).await {
-            Ok(Ok(Ok(answered))) => Ok(Answered { took: began.elapsed(), ..answered }),
+            Ok(Ok(Ok(answered))) => Ok(TimedResponse { took: began.elapsed(), ..answered }),
             Ok(Ok(Err(omitted))) => Err(Incomparable::Omitted(omitted)),
             Ok(Err(failure)) => Err(Incomparable::Failed(failure)),
             Err(_) => Err(Incomparable::Failed(Failure::TimedOut)),
@@ -177,17 +177,17 @@ impl PlacementService {
     }
 }
 
-/// Sends a request, and waits for the head of the answer.
+/// Sends a request, and waits for the head of the response.
 async fn begin(client: HyperClient, request: Request) -> Result<Response<Incoming>, Failure> {
     Ok(client.request(request).await?)
 }
 
-/// Sends a request, and copies the whole answer.
-async fn whole(
+/// Sends a request, and copies the complete response.
+async fn send_and_copy(
     client: HyperClient,
     request: Request,
     mut copy: BodyCopy,
-) -> Result<Result<Answered, Omitted>, Failure> {
+) -> Result<Result<TimedResponse, Omitted>, Failure> {
     let (parts, mut body) = begin(client, request).await?.into_parts();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Failure::Broken(error.to_string()))?;
@@ -196,7 +196,7 @@ async fn whole(
         }
     }
     let (status, headers, took) = (parts.status, parts.headers, Duration::ZERO);
-    Ok(Ok(Answered { status, headers, body: copy, took }))
+    Ok(Ok(TimedResponse { status, headers, body: copy, took }))
 }
 
 /// The connections to a service.
@@ -220,35 +220,37 @@ fn client(tls: ClientConfig, idle_max: usize) -> HyperClient {
         .pool_idle_timeout(IDLE_MAX)
         .pool_max_idle_per_host(idle_max)
         .http1_preserve_header_case(true)
-        // The client's `Host` is passed on.
+        // The client's `Host` is forwarded.
         .set_host(false)
         .build(connector)
 }
 
-/// TLS to a service, which is believed if its certificate is from these authorities (a PEM file), or else
-/// from one of the system's.
+/// TLS to a service whose certificate must be from these authorities (a PEM file), or by default from one of the
+/// system's.
 ///
 /// # Errors
-/// The authorities cannot be read. Without a file, that is no error for plain http.
+/// The authorities cannot be read. Without a file, this is not an error for plain http.
 pub(super) fn client_tls(file: Option<&Path>, url: &ServiceUrl) -> Result<ClientConfig, String> {
     let provider = Arc::new(default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match file {
         Some(file) => {
-            let told = |why: String| format!("--ca-file {}: {why}", file.display());
-            let found = CertificateDer::pem_file_iter(file).map_err(|it| told(it.to_string()))?;
+            let failed = |why: String| format!("--ca-file {}: {why}", file.display());
+            let found = CertificateDer::pem_file_iter(file).map_err(|it| failed(it.to_string()))?;
             let mut roots = rustls::RootCertStore::empty();
             for certificate in found {
-                let certificate = certificate.map_err(|error| told(error.to_string()))?;
-                roots.add(certificate).map_err(|error| told(error.to_string()))?;
+                let certificate = certificate.map_err(|error| failed(error.to_string()))?;
+                roots.add(certificate).map_err(|error| failed(error.to_string()))?;
             }
             let verifier =
                 WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-            verifier.build().map_err(|error| told(error.to_string()))?
+            verifier.build().map_err(|error| failed(error.to_string()))?
         }
         None => match Verifier::new(Arc::clone(&provider)) {
             Ok(verifier) => Arc::new(verifier),
             Err(_) if url.scheme == Scheme::HTTP => return without_authorities(provider),
-            Err(error) => return Err(format!("{url}: no authorities: {error}; say --ca-file")),
+            Err(error) => {
+                return Err(format!("{url}: no certificate authorities: {error}; set --ca-file"));
+            }
         },
     };
     let config = ClientConfig::builder_with_provider(provider)
@@ -257,7 +259,7 @@ pub(super) fn client_tls(file: Option<&Path>, url: &ServiceUrl) -> Result<Client
     Ok(config.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
-/// TLS that believes nobody, for services that are reached by plain http.
+/// TLS that trusts no certificate, for services with plain http.
 fn without_authorities(
     provider: Arc<rustls::crypto::CryptoProvider>,
 ) -> Result<ClientConfig, String> {
@@ -290,9 +292,9 @@ mod tests {
 
     #[test]
     fn paths_and_queries_are_passed_on_as_they_are() {
-        let target = |url: &str, asked: &str| {
+        let target = |url: &str, uri: &str| {
             let url: ServiceUrl = url.parse().unwrap();
-            url.target(&asked.parse().unwrap()).map(|it| it.to_string())
+            url.target(&uri.parse().unwrap()).map(|it| it.to_string())
         };
         let odd = "/a/../b//c%2Fd%zz?name=in:A,B&x=%2B+%20|'";
         assert_eq!(target("http://old", odd).unwrap(), format!("http://old{odd}"));

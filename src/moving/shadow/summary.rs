@@ -1,4 +1,4 @@
-//! What has come of the requests, for people and as JSON.
+//! The summary of all requests, as text and JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 use super::route::Kind;
 use super::tally::{ALL, Certainty, Counts, Latencies};
 
-/// Quantiles of times that are shown.
+/// Quantiles in the table of latencies.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)];
-/// Kinds of differences, and routes, that are shown in words.
+/// Maximum number of differences, and of routes, in the text.
 const SHOWN_MAX: usize = 30;
-/// What stands above the routes of the table of times.
+/// Heading of the table of latencies.
 const HEADING: &str = "milliseconds, upstream / Berth";
 
-/// What is told beside counts.
+/// Data in the summary beside the counts.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) upstream: String,
@@ -24,14 +24,14 @@ pub(super) struct Setting {
     pub(super) runs_for: Duration,
     pub(super) is_on: bool,
     pub(super) mirrors_writes: bool,
-    /// Requests that wait or are worked on.
+    /// Requests that wait or are being processed.
     pub(super) pending_reads: usize,
     pub(super) pending_writes: usize,
-    /// Differences that the file has not taken.
+    /// Differences that were not written to the file.
     pub(super) not_written: u64,
 }
 
-/// What has come of the requests.
+/// The summary.
 #[derive(Clone, Debug)]
 pub(super) struct Summary {
     pub(super) setting: Setting,
@@ -39,7 +39,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Writes that Berth lacks, or may lack.
+    /// Number of writes that Berth lacks, or may lack.
     fn lacking(&self, certainty: Certainty) -> u64 {
         self.counts.lacking.iter().filter(|(it, _)| **it == certainty).map(|(_, count)| count).sum()
     }
@@ -173,7 +173,7 @@ impl Summary {
         if perhaps > 0 {
             writeln!(
                 text,
-                "Berth may lack {perhaps} writes: nobody knows whether the upstream and Berth carried them out"
+                "Berth may lack {perhaps} writes: it is unknown whether the upstream and Berth carried them out"
             )?;
         }
         writeln!(text, "Import again before you judge further differences")
@@ -307,7 +307,7 @@ mod tests {
           answers: none
 
         Berth lacks 1 writes that the upstream accepted
-        Berth may lack 1 writes: nobody knows whether the upstream and Berth carried them out
+        Berth may lack 1 writes: it is unknown whether the upstream and Berth carried them out
         Import again before you judge further differences
 
         differences (upstream / Berth): 1

@@ -1,4 +1,4 @@
-//! What has come of the requests so far: counts, latencies and examples, for the summary and for metrics.
+//! Counts, latencies and examples of the requests so far, for the summary and for metrics.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,35 +11,35 @@ use hdrhistogram::Histogram;
 use super::route::Kind;
 use crate::moving::compare::known::Rule;
 
-/// Kinds of differences that are told apart. Further ones count as one.
+/// Maximum number of kinds of differences that are counted separately. Others are counted together.
 const KINDS_MAX: usize = 200;
-/// The longest time that is told from longer ones, in microseconds, and significant digits of times.
+/// Maximum latency of the histograms in microseconds, and their significant digits.
 const TOOK_MAX: u64 = 3_600_000_000;
 const DIGITS: u8 = 2;
-/// What stands for all routes.
+/// The key for all routes together.
 pub(super) const ALL: &str = "all";
 
-/// What came of a comparison.
+/// Outcome of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
-    /// The answers say the same.
+    /// The responses are equal.
     Same,
-    /// They differ, and still did when both were asked again.
+    /// They differ, also after repetitions.
     Different,
-    /// They differ as docs/differences.md says.
+    /// They differ as described in docs/differences.md.
     Known,
-    /// They differed once, and then no longer or otherwise.
+    /// They differed once, and later not or differently.
     Changing,
-    /// They differ, and were not asked again because too many do.
+    /// They differ, and were not repeated because too many do.
     Unconfirmed,
-    /// A write that upstream accepted was refused by Berth.
+    /// A write that the upstream accepted was refused by Berth.
     Refused,
-    /// A write was sent more than once, and what it has done is not certain.
+    /// A write was sent more than once, so its effect is uncertain.
     Uncertain,
 }
 
 impl Outcome {
-    /// Its name in metrics and in the summary.
+    /// Label in metrics and in the summary.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -53,32 +53,32 @@ impl Outcome {
     }
 }
 
-/// What is known of a write that Berth does not have.
+/// Certainty that Berth lacks a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Certainty {
     /// The upstream has accepted it, and Berth has not carried it out.
     Accepted,
-    /// The upstream, or Berth, did not say whether it has carried it out.
+    /// It is unknown whether the upstream, or Berth, has carried it out.
     Unknown,
 }
 
-/// A kind of difference: the route, and what differs there.
+/// A kind of difference: the route, and the place that differs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DifferenceKind {
     pub(super) route: String,
-    /// The place of the first difference, without what names an object.
+    /// The place of the first difference, without the identifiers of objects.
     pub(super) place: String,
 }
 
-/// How often a difference was found, and where first.
+/// Number of differences of a kind, with an example.
 #[derive(Clone, Debug)]
-pub(super) struct Counted {
+pub(super) struct DifferenceCount {
     pub(super) count: u64,
     /// The first request, with both values.
     pub(super) example: String,
 }
 
-/// The times of both services for the same requests.
+/// Latencies of both services for the same requests.
 #[derive(Clone, Debug)]
 pub(super) struct Latencies {
     pub(super) upstream: Histogram<u64>,
@@ -92,7 +92,7 @@ impl Latencies {
     }
 }
 
-/// What an answer of the upstream with this status says about a write.
+/// The outcome of a write by the status of the upstream's response.
 pub(super) fn of_write(status: StatusCode) -> &'static str {
     if status.is_success() {
         "accepted"
@@ -107,25 +107,25 @@ pub(super) fn of_write(status: StatusCode) -> &'static str {
 /// All counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
-    /// Requests of clients, by kind and what the upstream did.
+    /// Requests of clients, by kind and outcome in the upstream.
     pub(super) requests: BTreeMap<(Kind, &'static str), u64>,
-    /// Requests that Berth has answered.
+    /// Requests to which Berth has responded.
     pub(super) mirrored: BTreeMap<Kind, u64>,
-    /// Requests that it has not, and why.
+    /// Requests that were not mirrored, by reason.
     pub(super) not_mirrored: BTreeMap<(Kind, &'static str), u64>,
     /// Writes that Berth lacks, or may lack.
     pub(super) lacking: BTreeMap<Certainty, u64>,
     /// Comparisons.
     pub(super) compared: BTreeMap<(Kind, Outcome), u64>,
-    /// Differences that are not known.
-    pub(super) differences: BTreeMap<DifferenceKind, Counted>,
-    /// Differences that are, by number.
+    /// Unexplained differences.
+    pub(super) differences: BTreeMap<DifferenceKind, DifferenceCount>,
+    /// Known differences, by number.
     pub(super) known: BTreeMap<&'static str, (u64, &'static str)>,
-    /// Times by route, and of [`ALL`].
+    /// Latencies by route, and of [`ALL`].
     pub(super) latencies: BTreeMap<&'static str, Latencies>,
 }
 
-/// What has come of the requests so far.
+/// The counts of all requests so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally(Mutex<Counts>);
 
@@ -134,26 +134,25 @@ impl Tally {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The counts now.
+    /// A copy of the current counts.
     pub(super) fn snapshot(&self) -> Counts {
         self.counts().clone()
     }
 
-    /// Counts a request of a client's: `answered`, for writes what [the answer](of_write) says, or the name of a
-    /// failure.
+    /// Counts a client's request: `answered`, for writes [the outcome by status](of_write), or the name of a failure.
     pub(super) fn requested(&self, kind: Kind, outcome: &'static str) {
         counter!("berth_shadow_requests_total", "kind" => kind.name(), "outcome" => outcome)
             .increment(1);
         *self.counts().requests.entry((kind, outcome)).or_default() += 1;
     }
 
-    /// Counts a request that Berth has answered.
+    /// Counts a request to which Berth has responded.
     pub(super) fn mirrored(&self, kind: Kind) {
         counter!("berth_shadow_mirrored_total", "kind" => kind.name()).increment(1);
         *self.counts().mirrored.entry(kind).or_default() += 1;
     }
 
-    /// Counts a request that was not mirrored, or not to the end.
+    /// Counts a request that was not mirrored, or not completely.
     pub(super) fn not_mirrored(&self, kind: Kind, reason: &'static str) {
         counter!("berth_shadow_not_mirrored_total", "kind" => kind.name(), "reason" => reason)
             .increment(1);
@@ -182,16 +181,16 @@ impl Tally {
             kind
         };
         let counted = counts.differences.entry(kind);
-        counted.or_insert(Counted { count: 0, example }).count += 1;
+        counted.or_insert(DifferenceCount { count: 0, example }).count += 1;
     }
 
-    /// Counts a difference that is known.
+    /// Counts a known difference.
     pub(super) fn differed_as_known(&self, rule: &'static Rule) {
         counter!("berth_shadow_known_differences_total", "difference" => rule.id).increment(1);
         self.counts().known.entry(rule.id).or_insert((0, rule.title)).0 += 1;
     }
 
-    /// Counts the time of both services for the same request.
+    /// Records both services' latencies for the same request.
     pub(super) fn took(&self, route: &'static str, upstream: Duration, berth: Duration) {
         for (service, took) in [("upstream", upstream), ("berth", berth)] {
             histogram!("berth_shadow_request_duration_seconds", "service" => service, "route" => route)

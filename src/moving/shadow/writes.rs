@@ -1,8 +1,8 @@
 //! Mirrored writes: one after the other, in the order in which the upstream accepted them.
 //!
-//! Requests that were in progress at the same time may have been carried out in another order than they
-//! were answered in. A write that Berth refuses is therefore tried again after each write that was in
-//! progress together with it. While Berth cannot be reached, writes wait in the queue.
+//! Requests in progress at the same time may have been carried out in another order than the responses were sent. A
+//! write that Berth refuses is therefore tried again after each write that was in progress together with it. While
+//! Berth cannot be reached, writes wait in the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,48 +14,48 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::comparison::{Report, Verdict, compare};
-use super::exchange::{Answered, Incomparable};
-use super::mirror::{Mirror, Write, scope_of_write};
-use super::records::Found;
+use super::exchange::{Incomparable, TimedResponse};
+use super::mirror::{Mirror, MirroredWrite, scope_of_write};
+use super::records::RecordedDifference;
 use super::route::Kind;
 use super::service::PlacementService;
 use super::tally::{Certainty, Outcome};
 use crate::http_client::Failure;
 
-/// How long the parts of a write that the upstream has accepted may take to pass.
+/// Maximum time for forwarding the bodies of a write that the upstream has accepted.
 const PASS_MAX: Duration = Duration::from_mins(1);
-/// The pause before a write is sent again that Berth could not take.
+/// Pause before a failed write is sent again.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// How long a refused write waits for others that were in progress together with it.
+/// Maximum time for which a refused write waits for concurrent ones.
 const COMPANY_MAX: Duration = Duration::from_secs(2);
-/// Refused writes that wait.
+/// Maximum number of refused writes that wait.
 const REFUSED_MAX: usize = 32;
 
 /// A write that Berth has refused so far.
-struct Refused {
-    ready: Ready,
-    berth: Answered,
+struct RefusedWrite {
+    ready: PreparedWrite,
+    berth: TimedResponse,
     since: Instant,
 }
 
 /// A write with its body.
-struct Ready {
-    write: Write,
+struct PreparedWrite {
+    write: MirroredWrite,
     body: Vec<u8>,
-    upstream: Option<Answered>,
-    /// Whether Berth may have carried it out although no answer says so.
+    upstream: Option<TimedResponse>,
+    /// Whether Berth may have carried it out without a response.
     is_uncertain: bool,
 }
 
-/// What Berth does with a write.
-enum Sent {
-    /// It was carried out, or refused.
-    Answered(Answered),
-    /// It is given up.
+/// Outcome of sending a write to Berth.
+enum SendOutcome {
+    /// Berth has carried it out, or refused it.
+    Answered(TimedResponse),
+    /// The write is dropped.
     Lost(&'static str),
 }
 
-/// What mirrors writes.
+/// Mirrors writes.
 pub(super) struct Writer {
     pub(super) mirror: Arc<Mirror>,
     pub(super) berth: PlacementService,
@@ -64,8 +64,8 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Mirrors one write after the other.
-    pub(super) async fn run(self, mut queue: mpsc::Receiver<Write>) {
-        let mut refused: VecDeque<Refused> = VecDeque::new();
+    pub(super) async fn run(self, mut queue: mpsc::Receiver<MirroredWrite>) {
+        let mut refused: VecDeque<RefusedWrite> = VecDeque::new();
         loop {
             let patience = refused.front().map(|it| COMPANY_MAX.saturating_sub(it.since.elapsed()));
             let next = match patience {
@@ -81,7 +81,7 @@ impl Writer {
             let Some(write) = next else {
                 return refused.iter().for_each(|it| self.refuse(it));
             };
-            // Those that ended before this one began were not in progress together with it.
+            // Writes that ended before this one began were not concurrent with it.
             while let Some(first) = refused.front()
                 && first.ready.write.accepted < write.began
             {
@@ -98,26 +98,26 @@ impl Writer {
         }
     }
 
-    /// Sends refused writes again. Returns those that still are.
-    async fn again(&self, refused: VecDeque<Refused>) -> VecDeque<Refused> {
+    /// Sends refused writes again. Returns those that are refused again.
+    async fn again(&self, refused: VecDeque<RefusedWrite>) -> VecDeque<RefusedWrite> {
         let mut left = VecDeque::new();
-        for Refused { mut ready, berth, since } in refused {
+        for RefusedWrite { mut ready, berth, since } in refused {
             match self.send(&mut ready).await {
-                Sent::Lost(reason) => self.lose(&ready, reason),
-                Sent::Answered(now) if now.status.is_success() => self.done(&ready, &now),
-                Sent::Answered(_) => left.push_back(Refused { ready, berth, since }),
+                SendOutcome::Lost(reason) => self.lose(&ready, reason),
+                SendOutcome::Answered(now) if now.status.is_success() => self.done(&ready, &now),
+                SendOutcome::Answered(_) => left.push_back(RefusedWrite { ready, berth, since }),
             }
         }
         left
     }
 
     /// Mirrors a write; returns it if Berth refuses it.
-    async fn mirror_one(&self, mut write: Write) -> Option<Refused> {
+    async fn mirror_one(&self, mut write: MirroredWrite) -> Option<RefusedWrite> {
         let (number, id) = (write.number, write.id);
         let body = match write.body.take() {
             None => Ok(Vec::new()),
             Some(passed) => match timeout(PASS_MAX, passed).await {
-                Ok(Ok(passed)) if passed.is_whole => match passed.copy {
+                Ok(Ok(passed)) if passed.is_complete => match passed.copy {
                     Ok(copy) => Ok(copy.bytes().to_vec()),
                     Err(omitted) => Err(omitted.name()),
                 },
@@ -132,79 +132,79 @@ impl Writer {
                 return None;
             }
         };
-        self.mirror.recent.learn(id, scope_of_write(&write.asked, &body));
+        self.mirror.recent.learn(id, scope_of_write(&write.head, &body));
         let (_, closed) = tokio::sync::oneshot::channel();
         let passing = std::mem::replace(&mut write.upstream, closed);
         let upstream = timeout(PASS_MAX, passing).await.ok().and_then(Result::ok);
         let body = with_chosen_uuid(&write, &body, upstream.as_ref()).unwrap_or(body);
-        let mut ready = Ready { write, body, upstream, is_uncertain: false };
+        let mut ready = PreparedWrite { write, body, upstream, is_uncertain: false };
         let sent = self.send(&mut ready).await;
         self.mirror.done(number);
         match sent {
-            Sent::Lost(reason) => self.lose(&ready, reason),
-            Sent::Answered(berth) if berth.status.is_success() => self.done(&ready, &berth),
-            Sent::Answered(berth) => {
-                return Some(Refused { ready, berth, since: Instant::now() });
+            SendOutcome::Lost(reason) => self.lose(&ready, reason),
+            SendOutcome::Answered(berth) if berth.status.is_success() => self.done(&ready, &berth),
+            SendOutcome::Answered(berth) => {
+                return Some(RefusedWrite { ready, berth, since: Instant::now() });
             }
         }
         None
     }
 
-    /// Sends a write until Berth has answered, or the mirror is off.
-    async fn send(&self, ready: &mut Ready) -> Sent {
+    /// Sends a write until Berth has responded, or the mirror is off.
+    async fn send(&self, ready: &mut PreparedWrite) -> SendOutcome {
         tokio::select! {
             biased;
-            () = self.mirror.off() => Sent::Lost("off"),
+            () = self.mirror.off() => SendOutcome::Lost("off"),
             sent = self.insist(ready) => sent,
         }
     }
 
-    async fn insist(&self, ready: &mut Ready) -> Sent {
+    async fn insist(&self, ready: &mut PreparedWrite) -> SendOutcome {
         loop {
-            let asked = &ready.write.asked;
+            let head = &ready.write.head;
             let was_uncertain = std::mem::replace(&mut ready.is_uncertain, true);
-            let sent = self.berth.ask(asked, ready.body.clone(), || self.mirror.copy()).await;
+            let sent = self.berth.ask(head, ready.body.clone(), || self.mirror.copy()).await;
             match sent {
-                // It has no database, or a proxy does not reach it: it does not know what it has done.
+                // Its database is unavailable, or a proxy does not reach it: the outcome is unknown.
                 Ok(berth) if matches!(berth.status.as_u16(), 502..=504) => {}
                 Ok(berth) => {
                     ready.is_uncertain = was_uncertain;
-                    return Sent::Answered(berth);
+                    return SendOutcome::Answered(berth);
                 }
                 Err(Incomparable::Failed(Failure::NotConnected(_))) => {
                     ready.is_uncertain = was_uncertain;
                 }
                 Err(Incomparable::Failed(Failure::TimedOut | Failure::Broken(_))) => {}
                 Err(why @ (Incomparable::Omitted(_) | Incomparable::Encoded)) => {
-                    return Sent::Lost(why.name());
+                    return SendOutcome::Lost(why.name());
                 }
             }
             tokio::time::sleep(RETRY_AFTER).await;
         }
     }
 
-    fn lose(&self, ready: &Ready, reason: &'static str) {
+    fn lose(&self, ready: &PreparedWrite, reason: &'static str) {
         let certainty = if ready.is_uncertain { Certainty::Unknown } else { Certainty::Accepted };
         self.mirror.lose(ready.write.id, reason, certainty);
     }
 
-    /// Counts a write that Berth has carried out, and compares the answers.
-    fn done(&self, ready: &Ready, berth: &Answered) {
+    /// Counts a write that Berth has carried out, and compares the responses.
+    fn done(&self, ready: &PreparedWrite, berth: &TimedResponse) {
         let tally = &self.mirror.tally;
         self.mirror.recent.end(ready.write.id, Instant::now());
         tally.mirrored(Kind::Write);
         let Some(upstream) = &ready.upstream else { return };
-        tally.took(ready.write.asked.route(), upstream.took, berth.took);
-        match compare(&ready.write.asked, &ready.body, upstream, berth) {
+        tally.took(ready.write.head.route(), upstream.took, berth.took);
+        match compare(&ready.write.head, &ready.body, upstream, berth) {
             Err(why) => tally.not_mirrored(Kind::Write, why.name()),
             Ok(Verdict::Same) => tally.compared(Kind::Write, Outcome::Same),
             Ok(verdict) => self.found(ready, upstream, berth, verdict, Outcome::Different),
         }
     }
 
-    /// Counts a write that Berth has refused for good.
-    fn refuse(&self, refused: &Refused) {
-        let Refused { ready, berth, .. } = refused;
+    /// Counts a write that Berth has finally refused.
+    fn refuse(&self, refused: &RefusedWrite) {
+        let RefusedWrite { ready, berth, .. } = refused;
         let tally = &self.mirror.tally;
         self.mirror.recent.end(ready.write.id, Instant::now());
         if ready.is_uncertain {
@@ -216,7 +216,7 @@ impl Writer {
         let Some(upstream) = &ready.upstream else {
             return tally.compared(Kind::Write, Outcome::Refused);
         };
-        match compare(&ready.write.asked, &ready.body, upstream, berth) {
+        match compare(&ready.write.head, &ready.body, upstream, berth) {
             Ok(verdict) => self.found(ready, upstream, berth, verdict, Outcome::Refused),
             Err(_) => tally.compared(Kind::Write, Outcome::Refused),
         }
@@ -224,9 +224,9 @@ impl Writer {
 
     fn found(
         &self,
-        ready: &Ready,
-        upstream: &Answered,
-        berth: &Answered,
+        ready: &PreparedWrite,
+        upstream: &TimedResponse,
+        berth: &TimedResponse,
         verdict: Verdict,
         otherwise: Outcome,
     ) {
@@ -235,8 +235,8 @@ impl Writer {
             Verdict::Known(rule, differences) => (Outcome::Known, Some(rule), differences),
             Verdict::Different(differences) => (otherwise, None, differences),
         };
-        self.report.add(&Found {
-            asked: &ready.write.asked,
+        self.report.add(&RecordedDifference {
+            head: &ready.write.head,
             body: &ready.body,
             upstream,
             berth,
@@ -249,8 +249,12 @@ impl Writer {
 }
 
 /// The body with the UUID that the upstream has chosen for a new provider, if it has.
-fn with_chosen_uuid(write: &Write, body: &[u8], upstream: Option<&Answered>) -> Option<Vec<u8>> {
-    if write.asked.method != Method::POST || write.asked.route() != "/resource_providers" {
+fn with_chosen_uuid(
+    write: &MirroredWrite,
+    body: &[u8],
+    upstream: Option<&TimedResponse>,
+) -> Option<Vec<u8>> {
+    if write.head.method != Method::POST || write.head.route() != "/resource_providers" {
         return None;
     }
     let location = upstream?.headers.get(header::LOCATION)?.to_str().ok()?;

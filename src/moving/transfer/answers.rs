@@ -1,9 +1,9 @@
-//! What an import over the API has read: kept in Berth's database until the import is done, so that an import which
-//! was interrupted asks for the rest only.
+//! The responses that an import over the API has read. They are kept in Berth's database until the import is done, so
+//! that an interrupted import requests only the rest.
 //!
-//! Each answer has a number, in the order in which they were kept. The consumers of a provider are read after the
-//! provider, so one whose number is less, or that is not there, is still to be read. Whether a provider has changed
-//! since, its generation and usages tell, as in each round of [`super::service`].
+//! Responses are numbered in the order in which they were kept. The consumers of a provider are read after the
+//! provider, so a consumer that has a lower number, or none, must still be read. The generation and usages of a
+//! provider show whether it has changed since, as in each round of [`super::service`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -14,41 +14,41 @@ use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 
 use super::Error;
-use super::service::{Consumer, Parts};
+use super::service::{Consumer, ProviderParts};
 
-/// So many answers are written at once, at the most.
+/// Maximum number of responses in one statement.
 const AT_ONCE: usize = 500;
-/// How long an answer waits for others before it is written.
+/// Maximum time for which a response waits for others before it is written.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// What an answer is about.
+/// The resource that a response describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum ResponseKey {
     Provider,
     Consumer,
 }
 
-/// Where answers are kept.
+/// Writes responses to Berth's database.
 #[derive(Debug)]
-pub(super) struct Answers<'c> {
+pub(super) struct ResponseStore<'c> {
     conn: &'c mut PgConnection,
-    /// What is to be written, in the order in which it was read.
-    waiting: Vec<(About, String, String)>,
+    /// Responses to write, in the order in which they were read.
+    waiting: Vec<(ResponseKey, String, String)>,
     written: Instant,
 }
 
-/// What was read before.
+/// The responses of an earlier run.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) parts: HashMap<String, Parts>,
+pub(super) struct StoredResponses {
+    pub(super) parts: HashMap<String, ProviderParts>,
     pub(super) consumers: BTreeMap<String, Consumer>,
-    /// Consumers that are to be read, because a provider was read after them.
+    /// Consumers to read, because a provider was read after them.
     pub(super) unread: BTreeSet<String>,
-    /// How many answers there are.
+    /// Number of responses.
     pub(super) count: u64,
 }
 
-impl About {
+impl ResponseKey {
     fn word(self) -> &'static str {
         match self {
             Self::Provider => "provider",
@@ -57,15 +57,15 @@ impl About {
     }
 }
 
-impl<'c> Answers<'c> {
+impl<'c> ResponseStore<'c> {
     pub(super) fn new(conn: &'c mut PgConnection) -> Self {
         Self { conn, waiting: Vec::new(), written: Instant::now() }
     }
 
-    /// Keeps an answer; `None` stands for what does not exist. It may be written later.
+    /// Keeps a response; `None` means that the resource does not exist. It may be written later.
     pub(super) async fn keep<T: Serialize>(
         &mut self,
-        about: About,
+        about: ResponseKey,
         uuid: &str,
         answer: Option<&T>,
     ) -> Result<(), Error> {
@@ -78,7 +78,7 @@ impl<'c> Answers<'c> {
         Ok(())
     }
 
-    /// Writes what waits.
+    /// Writes the waiting responses.
     pub(super) async fn write(&mut self) -> Result<(), Error> {
         let (mut about, mut uuids, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for (of, uuid, text) in self.waiting.drain(..) {
@@ -102,17 +102,17 @@ impl<'c> Answers<'c> {
         Ok(())
     }
 
-    /// What was kept before.
-    pub(super) async fn known(&mut self) -> Result<Known, Error> {
+    /// Reads the responses of an earlier run.
+    pub(super) async fn known(&mut self) -> Result<StoredResponses, Error> {
         let mut rows = sqlx::query_as::<_, (String, String, String, i64)>(
             "select about, uuid, answer, number from berth_import.answers",
         )
         .fetch(&mut *self.conn);
-        let mut known = Known::default();
+        let mut known = StoredResponses::default();
         let (mut parts, mut consumers) = (HashMap::new(), HashMap::new());
         while let Some((about, uuid, text, number)) = rows.try_next().await? {
             known.count += 1;
-            if about == About::Provider.word() {
+            if about == ResponseKey::Provider.word() {
                 if let Some(it) = read(&uuid, &text)? {
                     known.parts.insert(uuid.clone(), it);
                 }
@@ -131,7 +131,7 @@ impl<'c> Answers<'c> {
 
 /// The consumers that a provider has or had, and that were not read after it.
 fn unread(
-    known: &Known,
+    known: &StoredResponses,
     parts: &HashMap<String, i64>,
     consumers: &HashMap<String, i64>,
 ) -> BTreeSet<String> {
@@ -152,7 +152,7 @@ fn unread(
 fn read<T: DeserializeOwned>(uuid: &str, text: &str) -> Result<Option<T>, Error> {
     serde_json::from_str(text).map_err(|error| {
         Error::Refused(format!(
-            "what was kept of {uuid} cannot be read ({error}): run `berth import --discard`, and begin again"
+            "the kept response for {uuid} is unreadable ({error}): run `berth import --discard`, and start again"
         ))
     })
 }
@@ -161,19 +161,19 @@ fn read<T: DeserializeOwned>(uuid: &str, text: &str) -> Result<Option<T>, Error>
 mod tests {
     use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-    use super::{Consumer, Known, Parts, unread};
+    use super::{Consumer, ProviderParts, StoredResponses, unread};
 
     #[test]
     fn consumers_that_were_read_before_their_provider_are_read_again() {
-        let parts = |consumers: &[&str]| Parts {
+        let parts = |consumers: &[&str]| ProviderParts {
             consumers: consumers.iter().map(|&it| it.to_owned()).collect(),
-            ..Parts::default()
+            ..ProviderParts::default()
         };
         let consumer = |provider: &str| Consumer {
             holds: BTreeMap::from([(provider.to_owned(), BTreeMap::new())]),
             ..Consumer::default()
         };
-        let known = Known {
+        let known = StoredResponses {
             parts: HashMap::from([
                 ("p1".to_owned(), parts(&["same", "new", "gone", "moved"])),
                 ("p2".to_owned(), parts(&[])),
@@ -184,7 +184,7 @@ mod tests {
                 ("left".to_owned(), consumer("p2")),
                 ("of p3".to_owned(), consumer("p3")),
             ]),
-            ..Known::default()
+            ..StoredResponses::default()
         };
         let numbers = |each: &[(&str, i64)]| -> HashMap<String, i64> {
             each.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
@@ -194,6 +194,6 @@ mod tests {
             numbers(&[("same", 11), ("gone", 12), ("moved", 13), ("left", 14), ("of p3", 1)]);
         let found = unread(&known, &providers, &consumers);
         assert_eq!(found, ["left", "moved", "new"].map(str::to_owned).into());
-        assert_eq!(unread(&Known::default(), &providers, &consumers), BTreeSet::new());
+        assert_eq!(unread(&StoredResponses::default(), &providers, &consumers), BTreeSet::new());
     }
 }

@@ -1,7 +1,7 @@
-//! Whether a database is one of OpenStack Placement, complete, and may be read by the role that is connected.
+//! Checks that a database belongs to OpenStack Placement, is complete, and is readable by the role of the connection.
 //!
-//! Catalogs do not do for this: `MySQL` hides tables from roles that have no rights on them, so that one without rights
-//! looks like one that is not there. Whether a table can be read is found out by reading no row of it.
+//! Catalogs cannot answer this: `MySQL` hides tables from roles that have no rights on them, so a table without
+//! rights looks like a missing one. Access is tested with a query that reads no row.
 
 use std::fmt::Write as _;
 
@@ -12,35 +12,36 @@ use super::reference::{Database, SCHEMAS, has_types};
 use super::reference_url::{Access, Dialect};
 use super::tables::{Kind, TABLES, Table};
 
-/// The table with the version of the schema.
+/// The table that holds the version of the schema.
 const VERSION: &str = "alembic_version";
 
-/// What comes of a look at a table or at columns of it.
+/// Result of testing access to a table or its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Look {
-    /// It can be read.
+enum TableAccess {
+    /// It is readable.
     Readable,
-    /// It is not there.
+    /// It does not exist.
     Missing,
-    /// It is there, or at least the role is not told that it is not, and may not be read.
+    /// It exists (or the role may not know that it does not), and access is denied.
     Denied,
 }
 
 /// Tables, and columns in the form `table.column`.
 #[derive(Debug, Default)]
-struct Lacks {
+struct SchemaGaps {
     tables: Vec<String>,
     columns: Vec<String>,
     denied: Vec<String>,
 }
 
-/// The version of the schema. Refuses what is no database of OpenStack Placement, or cannot be read.
+/// Returns the version of the schema. Refuses databases that do not belong to OpenStack Placement, or that cannot be
+/// read.
 pub(super) async fn version(database: &mut Database, access: Access) -> Result<String, Error> {
     let tables = tables(database).await?;
     let has = |name: &str| tables.iter().any(|table| table == name);
     if has("cell_mappings") || has("instances") {
         return Err(Error::Refused(
-            "this is a database of nova's, and not of Placement. Before Stein, nova's API database \
+            "this is a nova database, not one of Placement. TargetContents Stein, nova's API database \
              held Placement's tables; what is left of them there is out of date"
                 .to_owned(),
         ));
@@ -49,27 +50,29 @@ pub(super) async fn version(database: &mut Database, access: Access) -> Result<S
         return Err(Error::Refused("this is a database of Berth's already".to_owned()));
     }
     if database.dialect == Dialect::Postgres {
-        // A failure ends a transaction there, unless it goes back to before.
+        // In PostgreSQL, an error aborts the transaction up to the savepoint.
         execute(database, "savepoint looking").await?;
     }
     let version = match look(database, "version_num", VERSION).await? {
-        Look::Readable => recorded(database).await?,
-        Look::Denied => {
+        TableAccess::Readable => recorded(database).await?,
+        TableAccess::Denied => {
             let named = TABLES.iter().map(|table| table.name).filter(|name| has(name));
             let denied: Vec<String> =
                 std::iter::once(VERSION).chain(named).map(str::to_owned).collect();
             return Err(Error::Refused(denial(database, access, &denied).await?));
         }
-        Look::Missing if !has("resource_providers") => return Err(foreign(database, access).await?),
-        Look::Missing => return Err(without_version()),
+        TableAccess::Missing if !has("resource_providers") => {
+            return Err(foreign(database, access).await?);
+        }
+        TableAccess::Missing => return Err(without_version()),
     };
     if !SCHEMAS.contains(&version.as_str()) {
         let known = SCHEMAS.join(", ");
         return Err(Error::Refused(format!(
-            "the schema has version {version}, which is not known here (known are {known})"
+            "the schema has version {version}, which Berth does not know (it knows {known})"
         )));
     }
-    let mut lacks = Lacks::default();
+    let mut lacks = SchemaGaps::default();
     let needed =
         TABLES.iter().filter(|table| has_types(&version) || table.name != "consumer_types");
     for table in needed {
@@ -82,14 +85,14 @@ pub(super) async fn version(database: &mut Database, access: Access) -> Result<S
     Ok(version)
 }
 
-/// The version that is recorded.
+/// Reads the recorded version.
 async fn recorded(database: &mut Database) -> Result<String, Error> {
     let mut versions = database.texts("select version_num from alembic_version order by 1").await?;
     match (versions.pop(), versions.len()) {
         (None, _) => Err(without_version()),
         (Some(version), 0) => Ok(version),
         (Some(last), more) => Err(Error::Refused(format!(
-            "the table alembic_version has {} rows ({}, {last}), and one is the version of the schema. Find out which \
+            "the table alembic_version has {} rows ({}, {last}), but only one is the version of the schema. Find out which \
              with the release of openstack-placement that uses the database (`placement-manage db version`, \
              or its migrations), and delete the others",
             more + 1,
@@ -100,20 +103,20 @@ async fn recorded(database: &mut Database) -> Result<String, Error> {
 
 fn without_version() -> Error {
     Error::Refused(
-        "the schema has no version (table alembic_version), so it is not known to be complete. Run \
+        "the schema has no version (table alembic_version), so it may be incomplete. Run \
          `placement-manage db sync` of the release that uses the database"
             .to_owned(),
     )
 }
 
-/// The tables that the catalog shows.
+/// Lists the tables in the catalog.
 async fn tables(database: &mut Database) -> Result<Vec<String>, Error> {
     let tables = match database.dialect {
         Dialect::MySql => {
             "select cast(table_name as char) from information_schema.tables \
              where table_schema = database()"
         }
-        // Those without rights as well.
+        // Including those without rights.
         Dialect::Postgres => {
             "select c.relname::text from pg_class c join pg_namespace n on n.oid = c.relnamespace \
              where n.nspname = any (current_schemas(false)) and c.relkind in ('r', 'p', 'v', 'm', 'f')"
@@ -123,12 +126,12 @@ async fn tables(database: &mut Database) -> Result<Vec<String>, Error> {
     database.texts(tables).await
 }
 
-/// Looks whether the columns of a table can be read, and notes those that cannot.
+/// Tests whether the columns of a table are readable, and records those that are not.
 async fn look_at(
     database: &mut Database,
     table: &Table,
     has_types: bool,
-    lacks: &mut Lacks,
+    lacks: &mut SchemaGaps,
 ) -> Result<(), Error> {
     let mut columns = Vec::new();
     for column in table.columns.iter().filter(|it| has_types || it.name != "consumer_type_id") {
@@ -137,19 +140,19 @@ async fn look_at(
             columns.push("created_at");
         }
     }
-    if look(database, &columns.join(", "), table.name).await? == Look::Readable {
+    if look(database, &columns.join(", "), table.name).await? == TableAccess::Readable {
         return Ok(());
     }
     match look(database, "1", table.name).await? {
-        Look::Missing => lacks.tables.push(table.name.to_owned()),
-        Look::Denied => lacks.denied.push(table.name.to_owned()),
-        Look::Readable => {
+        TableAccess::Missing => lacks.tables.push(table.name.to_owned()),
+        TableAccess::Denied => lacks.denied.push(table.name.to_owned()),
+        TableAccess::Readable => {
             for column in columns {
                 let named = format!("{}.{column}", table.name);
                 match look(database, column, table.name).await? {
-                    Look::Readable => {}
-                    Look::Missing => lacks.columns.push(named),
-                    Look::Denied => lacks.denied.push(named),
+                    TableAccess::Readable => {}
+                    TableAccess::Missing => lacks.columns.push(named),
+                    TableAccess::Denied => lacks.denied.push(named),
                 }
             }
         }
@@ -157,12 +160,12 @@ async fn look_at(
     Ok(())
 }
 
-/// Looks whether columns of a table can be read.
-async fn look(database: &mut Database, columns: &str, table: &str) -> Result<Look, Error> {
-    // Around it, because the client does not know all types that columns have.
+/// Tests whether columns of a table are readable.
+async fn look(database: &mut Database, columns: &str, table: &str) -> Result<TableAccess, Error> {
+    // The subquery hides the columns from the client, which does not know all types.
     let query = format!("select 1 from (select {columns} from {table} where 1 = 0) as looked");
     let looked = sqlx::query(AssertSqlSafe(query)).fetch_optional(&mut database.conn).await;
-    let Err(error) = looked else { return Ok(Look::Readable) };
+    let Err(error) = looked else { return Ok(TableAccess::Readable) };
     let Some(look) = of_error(&error) else { return Err(Error::Reference(error)) };
     if database.dialect == Dialect::Postgres {
         execute(database, "rollback to savepoint looking").await?;
@@ -170,33 +173,33 @@ async fn look(database: &mut Database, columns: &str, table: &str) -> Result<Loo
     Ok(look)
 }
 
-/// What an error says about what is looked at; none if it is another error.
-fn of_error(error: &sqlx::Error) -> Option<Look> {
+/// Interprets an error of the test; `None` for unrelated errors.
+fn of_error(error: &sqlx::Error) -> Option<TableAccess> {
     let sqlx::Error::Database(error) = error else { return None };
     if let Some(error) = error.try_downcast_ref::<sqlx_mysql::MySqlDatabaseError>() {
         return match error.number() {
             // ER_BAD_FIELD_ERROR, ER_NO_SUCH_TABLE
-            1054 | 1146 => Some(Look::Missing),
+            1054 | 1146 => Some(TableAccess::Missing),
             // ER_TABLEACCESS_DENIED_ERROR, ER_COLUMNACCESS_DENIED_ERROR
-            1142 | 1143 => Some(Look::Denied),
+            1142 | 1143 => Some(TableAccess::Denied),
             _ => None,
         };
     }
     match error.code().as_deref() {
-        Some("42P01" | "42703") => Some(Look::Missing),
-        Some("42501") => Some(Look::Denied),
-        // SQLite has one code for all mistakes in statements.
-        Some("1") if error.message().starts_with("no such") => Some(Look::Missing),
+        Some("42P01" | "42703") => Some(TableAccess::Missing),
+        Some("42501") => Some(TableAccess::Denied),
+        // SQLite has one code for all errors in statements.
+        Some("1") if error.message().starts_with("no such") => Some(TableAccess::Missing),
         _ => None,
     }
 }
 
-/// Refuses a schema that is not complete, or cannot be read.
+/// Refuses a schema that is incomplete or not readable.
 async fn refuse(
     database: &mut Database,
     access: Access,
     version: &str,
-    lacks: &Lacks,
+    lacks: &SchemaGaps,
 ) -> Result<(), Error> {
     if !lacks.denied.is_empty() {
         return Err(Error::Refused(denial(database, access, &lacks.denied).await?));
@@ -218,10 +221,10 @@ async fn refuse(
     )))
 }
 
-/// Why a database without a table of OpenStack Placement is refused.
+/// Describes why a database without a table of OpenStack Placement is refused.
 async fn foreign(database: &mut Database, access: Access) -> Result<Error, Error> {
     if database.dialect == Dialect::Postgres {
-        // Tables of a schema that the role may not use are not found by their names.
+        // Tables in a schema that the role may not use are not found by name.
         let closed = database
             .texts(
                 "select quote_ident(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace \
@@ -238,11 +241,12 @@ async fn foreign(database: &mut Database, access: Access) -> Result<Error, Error
         }
     }
     Ok(Error::Refused(
-        "this is no database of OpenStack Placement: it has no table resource_providers".to_owned(),
+        "this is not a database of OpenStack Placement: it has no table resource_providers"
+            .to_owned(),
     ))
 }
 
-/// The sentence about what the role may not read.
+/// Describes the tables and columns that the role may not read, and the grant that helps.
 async fn denial(
     database: &mut Database,
     access: Access,
@@ -258,20 +262,20 @@ async fn denial(
         Dialect::Sqlite => "select 'main'",
     };
     let schema = one(database, schema).await?;
-    let mut said = format!("the role {role} may not read {}", denied.join(", "));
+    let mut message = format!("the role {role} may not read {}", denied.join(", "));
     if database.dialect == Dialect::MySql {
-        said.push_str(" (or they are not there: the server does not tell)");
+        message.push_str(" (or they do not exist: the server does not say)");
     }
     let grant = match database.dialect {
         Dialect::MySql => format!("grant {} on {schema}.* to ROLE", rights(access)),
         Dialect::Postgres | Dialect::Sqlite => grant(access, &schema),
     };
     // Writing to a String cannot fail.
-    let _ = write!(said, ". Let an administrator run `{}`", grant.replace("ROLE", &role));
-    Ok(said)
+    let _ = write!(message, ". Let an administrator run `{}`", grant.replace("ROLE", &role));
+    Ok(message)
 }
 
-/// What a role needs of each table.
+/// Privileges that a role needs on each table.
 fn rights(access: Access) -> &'static str {
     match access {
         Access::Read => "select",
@@ -279,7 +283,7 @@ fn rights(access: Access) -> &'static str {
     }
 }
 
-/// What a role of PostgreSQL needs of a schema's tables, with `ROLE` for its name.
+/// The grant on a schema's tables in PostgreSQL, with `ROLE` for the name of the role.
 fn grant(access: Access, schema: &str) -> String {
     let tables = format!("grant {} on all tables in schema {schema} to ROLE", rights(access));
     match access {
@@ -290,10 +294,10 @@ fn grant(access: Access, schema: &str) -> String {
     }
 }
 
-/// The role that is connected, as it is written in a grant.
+/// The role of the connection, in the spelling of a grant.
 async fn role(database: &mut Database) -> Result<String, Error> {
     let role = match database.dialect {
-        // From `user@host`; only the host has no `@`.
+        // From `user@host`; the host cannot contain `@`.
         Dialect::MySql => {
             "select concat('''', substring(current_user(), 1, length(current_user()) - 1 \
              - length(substring_index(current_user(), '@', -1))), '''@''', \
@@ -305,7 +309,7 @@ async fn role(database: &mut Database) -> Result<String, Error> {
     one(database, role).await
 }
 
-/// The text that a query gives.
+/// Runs a query that returns one text.
 async fn one(database: &mut Database, query: &'static str) -> Result<String, Error> {
     let row = sqlx::query(query).fetch_one(&mut database.conn).await.map_err(Error::Reference)?;
     row.try_get(0).map_err(Error::Reference)

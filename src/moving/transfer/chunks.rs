@@ -1,30 +1,30 @@
-//! Chunks: ranges of the keys of a table of the source, by which is found out what has changed in it.
+//! Chunks: key ranges of the source's tables, used to detect changes.
 //!
-//! The source counts the rows of each chunk and computes a fingerprint of all that is read of them
-//! ([`super::tables::Table::fingerprints`]). Chunks whose fingerprint is the one that was recorded with the
-//! rows in the staging have the same rows still; all others are read again.
+//! The source counts the rows of each chunk and computes a fingerprint of the columns that are read
+//! ([`super::tables::Table::fingerprints`]). A chunk whose fingerprint equals the one recorded with the rows in the
+//! staging has not changed; all others are read again.
 //!
-//! This finds every change, whoever made it: nothing is concluded from generations or times of change. The
-//! reference does not raise a provider's generation when a provider is renamed or gets another parent, when
-//! aggregates are set before 1.19, or when allocations are deleted. It writes a consumer's project, user and
-//! type in other transactions than its generation. `updated_at` has whole seconds in `MySQL`, and a row that is
-//! deleted leaves none. Keys of `SQLite`, and of `MySQL` before 8.0 after a restart, are given again. The columns
-//! that are read are the ones that are compared, so none of this matters here.
+//! This detects every change, whatever made it, without relying on generations or timestamps. The reference does not
+//! raise a provider's generation when a provider is renamed or gets another parent, when aggregates are set before
+//! 1.19, or when allocations are deleted. It writes a consumer's project, user and type in other transactions than
+//! its generation. `updated_at` has whole seconds in `MySQL`, and deleted rows leave none. `SQLite` reuses keys, and
+//! so does `MySQL` before 8.0 after a restart.
 //!
-//! The price is that the source reads its tables in each round. It reads them in the order of their keys, and
-//! sends one line for each chunk.
+//! The price is that the source reads its tables in each round, in the order of their keys, and sends one line for
+//! each chunk.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many rows a chunk has, about. Larger ones mean that more rows are read for each that has changed; smaller
-/// ones that more fingerprints are sent in each round.
+/// Approximate number of rows of a chunk. With larger chunks, more rows are read for each change; with smaller ones,
+/// more fingerprints are sent in each round.
 const ROWS: i64 = 200;
 
-/// Fingerprints longer than this are hashed. A hash is not hashed once more when it is read back.
+/// Maximum length of a fingerprint; longer ones are hashed. A hash is shorter, so it is not hashed again when it is
+/// read back.
 const FINGERPRINT_MAX: usize = 40;
 
-/// What is known of a chunk.
+/// Row count and fingerprint of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
     /// Its rows.
@@ -37,7 +37,7 @@ impl Chunk {
     pub(super) fn new(rows: u64, mut fingerprint: String) -> Self {
         // PostgreSQL cannot store a NUL, which the text of rows may have.
         if fingerprint.len() > FINGERPRINT_MAX || fingerprint.contains('\0') {
-            // Another release of Rust may hash in another way. The chunk is then read once more.
+            // Another release of Rust may hash differently; the chunk is then read again.
             let mut hasher = DefaultHasher::new();
             fingerprint.hash(&mut hasher);
             fingerprint = format!("{:016x}", hasher.finish());
@@ -46,22 +46,22 @@ impl Chunk {
     }
 }
 
-/// The chunks of a table that have rows, by number.
+/// The non-empty chunks of a table, by number.
 pub(super) type Chunks = BTreeMap<i64, Chunk>;
 
-/// Keys from the first up to the end, which is not one of them.
+/// A half-open range of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Keys {
     pub(super) first: i64,
     pub(super) end: i64,
 }
 
-/// What has changed since chunks were recorded.
+/// The chunks that have changed since they were recorded.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changed {
-    /// Chunks whose recorded rows are not right any more.
+    /// Chunks whose recorded rows are out of date.
     pub(super) stale: Vec<i64>,
-    /// Chunks that are to be read.
+    /// Chunks to read.
     pub(super) wanted: Vec<i64>,
 }
 
@@ -70,12 +70,12 @@ impl Changed {
         self.stale.is_empty() && self.wanted.is_empty()
     }
 
-    /// All chunks, recorded and found.
+    /// Marks all chunks as changed, recorded and found.
     pub(super) fn all(recorded: &Chunks, found: &Chunks) -> Self {
         Self { stale: recorded.keys().copied().collect(), wanted: found.keys().copied().collect() }
     }
 
-    /// The chunks in which the recorded and the found differ.
+    /// Compares the recorded chunks with those found.
     pub(super) fn between(recorded: &Chunks, found: &Chunks) -> Self {
         let differs = |one: &Chunks, other: &Chunks| {
             let of_one = one.iter().filter(|(number, chunk)| other.get(number) != Some(chunk));
@@ -85,16 +85,16 @@ impl Changed {
     }
 }
 
-/// How many keys each chunk has, for a table with so many rows between these keys.
+/// Chooses the number of keys per chunk for a table with `rows` rows between these keys.
 pub(super) fn width(rows: i64, lowest: i64, highest: i64) -> i64 {
     let keys = highest.saturating_sub(lowest).saturating_add(1).max(1);
     let chunks = (rows / ROWS).max(1);
-    // A table may grow. Only of those with several rows for each key, a chunk may have fewer keys.
+    // A table may grow, so only one with several rows for each key gets chunks with fewer keys.
     let least = if rows > keys { 1 } else { ROWS };
     (keys / chunks).max(least)
 }
 
-/// The keys of the wanted chunks, in ascending order. Chunks with nothing found between them are one range.
+/// The key ranges of the wanted chunks, in ascending order. Chunks with no others between them are merged.
 pub(super) fn runs(found: &Chunks, wanted: &[i64], width: i64) -> Vec<Keys> {
     let mut runs: Vec<Keys> = Vec::new();
     let mut before = None;

@@ -1,4 +1,4 @@
-//! Names that Berth tells apart and a database of `MySQL` or `MariaDB` does not, or cannot store.
+//! Names that are distinct in Berth, but equal or not storable in a `MySQL` or `MariaDB` database.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,24 +10,24 @@ use super::reference::Database;
 use super::reference_url::Dialect;
 use super::report::Finding;
 
-/// Names that are to be unique in the reference's database: the table, its column, and what a row is.
+/// Unique names of the reference's database: table, column, and a noun for the row.
 const NAMES: [(&str, &str, &str); 3] = [
     ("resource_providers", "name", "provider"),
     ("projects", "external_id", "project"),
     ("users", "external_id", "user"),
 ];
 
-/// How a column stores and compares texts.
+/// Character set and collation of a column.
 #[derive(Clone, Debug)]
 struct Collation {
     name: String,
     charset: String,
 }
 
-/// A name, and the same with each letter divided from its accents.
+/// A name, and its canonical decomposition (letters separated from accents).
 type Name = (String, String);
 
-/// Refuses names that the database cannot hold beside each other, or not at all.
+/// Refuses names that the database considers equal, or cannot store.
 pub(super) async fn check(from: &mut PgConnection, into: &mut Database) -> Result<(), Error> {
     if into.dialect != Dialect::MySql {
         return Ok(());
@@ -44,8 +44,8 @@ pub(super) async fn check(from: &mut PgConnection, into: &mut Database) -> Resul
     Ok(())
 }
 
-/// The pairs of names that the database takes for one and Berth does not, by the database's own comparison; and a
-/// sentence about how it compares names, if it is not as Berth does.
+/// Returns the pairs of names that the database considers equal and Berth does not, by the database's own comparison;
+/// and a note if its comparison of names differs from Berth's.
 pub(super) async fn alike(from: &mut Database) -> Result<(Option<String>, Vec<Finding>), Error> {
     let (mut collations, mut pairs) = (BTreeSet::new(), Vec::new());
     if from.dialect != Dialect::MySql {
@@ -84,7 +84,7 @@ pub(super) async fn alike(from: &mut Database) -> Result<(Option<String>, Vec<Fi
     Ok((note, pairs))
 }
 
-/// Whether a column takes texts for one that differ in upper and lower case only.
+/// Returns whether a column's comparison ignores case.
 pub(super) async fn ignores_case(
     into: &mut Database,
     table: &str,
@@ -97,7 +97,7 @@ pub(super) async fn ignores_case(
 }
 
 impl Collation {
-    /// That of a column; none if it compares bytes.
+    /// Reads the collation of a column; `None` if it compares bytes.
     async fn of(into: &mut Database, table: &str, column: &str) -> Result<Option<Self>, Error> {
         let query = format!(
             "select cast(collation_name as char), cast(character_set_name as char) \
@@ -111,7 +111,7 @@ impl Collation {
     }
 
     /// # Errors
-    /// A sentence that names the first names that cannot be stored, or not beside each other.
+    /// A message with the first names that cannot be stored, or that are equal to others.
     fn check(&self, names: &[Name]) -> Result<(), String> {
         let long = |name: &&Name| !self.can_store(&name.0);
         let long: Vec<String> = names.iter().filter(long).map(|it| format!("{:?}", it.0)).collect();
@@ -143,7 +143,7 @@ impl Collation {
         ))
     }
 
-    /// Whether it tells letters apart by their case.
+    /// Returns whether the comparison is case-sensitive.
     fn is_exact(&self) -> bool {
         self.name.ends_with("_bin") || self.name.contains("_cs")
     }
@@ -153,7 +153,7 @@ impl Collation {
         !is_short || name.chars().all(|it| it.len_utf8() < 4)
     }
 
-    /// What the database compares of a name: names that have it in common are one to it.
+    /// The comparison key of a name: names with the same key are equal to the database.
     fn compared(&self, (name, divided): &Name) -> String {
         let compared = if self.is_exact() {
             name.clone()
@@ -162,7 +162,7 @@ impl Collation {
         } else {
             divided.chars().filter(|it| !is_accent(*it)).collect::<String>().to_lowercase()
         };
-        // Only newer collations see blanks at the end.
+        // Older collations ignore trailing blanks.
         if self.name.contains("_0900_") || self.name.contains("nopad") {
             compared
         } else {

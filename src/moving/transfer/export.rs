@@ -1,4 +1,4 @@
-//! Fills an empty database of OpenStack Placement with what Berth stores.
+//! Fills an empty database of OpenStack Placement with the contents of Berth's.
 
 use std::collections::HashSet;
 
@@ -16,16 +16,16 @@ use super::report::{Finding, FindingRow, TableRows};
 use super::tables::{Column, Kind, TABLES, Table};
 use crate::moving::progress::Progress;
 
-/// Rows in one statement. `SQLite` takes the fewest parameters, 32,766.
+/// Rows per statement. `SQLite` allows the fewest parameters: 32,766.
 const ROWS: usize = 500;
 
-/// What begins a name that clients have added.
+/// Prefix of custom names.
 const CUSTOM: &str = "CUSTOM_";
-/// The tables that may have rows: the service fills them when it starts.
+/// Tables that may have rows, because the service fills them when it starts.
 const MAY_HAVE_ROWS: [&str; 2] = ["resource_classes", "traits"];
 
-/// Refuses a database that is not empty, apart from names that the service has added, and custom ones that Berth has
-/// as well. These are deleted: those of Berth follow, and the service adds its own when it starts.
+/// Refuses a database that is not empty, except for standard names, and custom names that Berth has too. These are
+/// deleted: Berth's own follow, and the service adds its names when it starts.
 pub(super) async fn check_empty(from: &mut PgConnection, into: &mut Database) -> Result<(), Error> {
     for table in TABLES.iter().filter(|table| into.has(table)).collect::<Vec<_>>() {
         let rows = into.count(table).await?;
@@ -81,7 +81,7 @@ async fn check_names(
     )))
 }
 
-/// Makes temporary tables with the rows that are to be written, in the form of the reference's tables.
+/// Creates temporary tables with the rows to write, in the form of the reference's tables.
 pub(super) async fn prepare(from: &mut PgConnection, into: &mut Database) -> Result<(), Error> {
     let ignores_case = collation::ignores_case(into, "placement_aggregates", "uuid").await?;
     let make = include_str!("export.sql").replace("IGNORES_CASE", &ignores_case.to_string());
@@ -89,7 +89,7 @@ pub(super) async fn prepare(from: &mut PgConnection, into: &mut Database) -> Res
     Ok(())
 }
 
-/// What is written in another way than Berth has it.
+/// Rows that are written differently from how Berth stores them.
 pub(super) async fn findings(from: &mut PgConnection) -> Result<Vec<Finding>, Error> {
     let changed = sqlx::query_as(
         "select 'aggregates that are written in another spelling' as kind,
@@ -102,7 +102,7 @@ pub(super) async fn findings(from: &mut PgConnection) -> Result<Vec<Finding>, Er
     changed.into_iter().map(Finding::new).collect()
 }
 
-/// What a schema without types of consumers loses, in a sentence.
+/// A note about the consumer types that are lost, for a schema without them.
 pub(super) async fn lost_types(from: &mut PgConnection) -> Result<Option<String>, Error> {
     let count = "select count(*) from target_consumers where consumer_type_id is not null";
     let count: i64 = sqlx::query_scalar(count).fetch_one(from).await?;
@@ -111,7 +111,7 @@ pub(super) async fn lost_types(from: &mut PgConnection) -> Result<Option<String>
     }))
 }
 
-/// Writes all rows. Returns how many each table has.
+/// Writes all rows. Returns the number of rows of each table.
 pub(super) async fn copy(
     from: &mut PgConnection,
     into: &mut Database,
@@ -146,7 +146,7 @@ async fn copy_table(
     let columns: Vec<&Column> =
         table.columns.iter().filter(|column| into.has_column(column)).collect();
     let text: Vec<String> = columns.iter().map(|column| format!("{}::text", column.name)).collect();
-    // Foreign keys are checked with each row or statement: parents come before their children.
+    // Foreign keys are checked per row or statement, so parents come before their children.
     let key = if table.name == "resource_providers" {
         "depth, id".to_owned()
     } else {
@@ -210,8 +210,7 @@ fn bind<'q>(
     value: Option<&str>,
     column: &Column,
 ) -> Result<AnyQuery<'q>, Error> {
-    let wrong =
-        |value: &str| Error::Refused(format!("{} is no number, but {value:?}", column.name));
+    let wrong = |value: &str| Error::Refused(format!("{} is not a number: {value:?}", column.name));
     Ok(match (column.kind, value) {
         (Kind::Text, value) => query.bind(value.map(ToOwned::to_owned)),
         (Kind::Float, Some(value)) => query.bind(value.parse::<f64>().map_err(|_| wrong(value))?),
@@ -221,7 +220,7 @@ fn bind<'q>(
     })
 }
 
-/// The next rows get keys behind those that were written.
+/// Moves the sequences behind the keys that were written.
 async fn set_sequences(conn: &mut AnyConnection) -> Result<(), Error> {
     for table in TABLES.iter().filter(|table| table.key == ["id"]) {
         let name = table.name;

@@ -1,9 +1,8 @@
-//! Fills the staging of an import in pieces that are committed, so that one that is killed goes on with what it has
-//! read.
+//! Fills the staging of an import in pieces that are committed, so that an interrupted import continues where it
+//! stopped.
 //!
-//! A later run reads another snapshot of the source. Chunks that are recorded with the fingerprint that they have in
-//! that snapshot are right in it; all others are read again. At the end, the staging is what the snapshot of the last
-//! run shows, as if it had read everything.
+//! A later run reads another snapshot of the source. A chunk with the same fingerprint in that snapshot is kept; all
+//! others are read again. In the end, the staging equals the snapshot of the last run.
 
 use futures_util::stream::BoxStream;
 use sqlx::PgConnection;
@@ -17,27 +16,27 @@ use super::staging::Writer;
 use super::tables::{TABLES, Table};
 use crate::moving::progress::Progress;
 
-/// So many rows are committed together, about.
+/// Approximate number of rows in one commit.
 const PIECE: u64 = 50_000;
 
-/// What has been read.
+/// Outcome of filling the staging.
 #[derive(Debug, Default)]
-pub(super) struct Filled {
+pub(super) struct FillOutcome {
     /// The rows of each table.
     pub(super) read: Vec<TableRows>,
-    /// How many of them an earlier run had read.
+    /// Number of them that an earlier run had read.
     pub(super) kept: u64,
-    /// How many keys the chunks of each table have.
+    /// Keys per chunk, for each table.
     pub(super) widths: Vec<(&'static Table, i64)>,
 }
 
-/// Brings the staging to what the source shows now.
+/// Brings the staging up to the source's present state.
 pub(super) async fn fill(
     source: &mut Database,
     conn: &mut PgConnection,
     progress: &Progress,
-) -> Result<Filled, Error> {
-    let mut filled = Filled::default();
+) -> Result<FillOutcome, Error> {
+    let mut filled = FillOutcome::default();
     for table in &TABLES {
         if !source.has(table) {
             filled.widths.push((table, 1));
@@ -84,12 +83,12 @@ pub(super) async fn fill(
     Ok(filled)
 }
 
-/// The rows of all these chunks.
+/// Total number of rows in these chunks.
 pub(super) fn rows_of(chunks: &Chunks) -> u64 {
     chunks.values().map(|chunk| chunk.rows).sum()
 }
 
-/// Reads chunks of a table, and checks that each has the rows that were counted.
+/// Reads chunks of a table, and checks the row count of each.
 struct Piece<'f> {
     table: &'static Table,
     width: i64,
@@ -118,7 +117,7 @@ impl Piece<'_> {
         Ok(())
     }
 
-    /// Writes and records rows up to the end of the chunk with which there are enough.
+    /// Writes and records rows up to the end of the chunk that completes a piece.
     async fn write_piece(
         &mut self,
         rows: (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
@@ -170,17 +169,17 @@ impl Piece<'_> {
     }
 }
 
-/// The number of the chunk of a row.
+/// The number of the chunk that contains a row.
 pub(super) fn chunk_of(values: &Values, table: &Table, width: i64) -> Result<i64, Error> {
     let at = table.columns.iter().position(|column| column.name == table.chunked_by());
     let key = at.and_then(|at| values.get(at)).and_then(Option::as_deref);
     let number = key.and_then(|key| key.parse::<i64>().ok());
     number.map(|key| key / width).ok_or_else(|| {
-        Error::Refused(format!("{} has a row whose key is no number, but {key:?}", table.name))
+        Error::Refused(format!("{} has a row whose key is not a number: {key:?}", table.name))
     })
 }
 
-/// Refuses a chunk that does not have the rows that were counted in the same transaction.
+/// Refuses a chunk whose row count differs from the one in the same transaction.
 pub(super) fn check_count(
     table: &Table,
     found: &Chunks,
@@ -191,7 +190,7 @@ pub(super) fn check_count(
     if counted == read {
         return Ok(());
     }
-    // The snapshot does not hold what it promises: the table's engine is none with transactions.
+    // The snapshot is not consistent: the table's storage engine has no transactions.
     let name = table.name;
     Err(Error::Changing(format!(
         "a part of {name} had {counted} rows, and then {read}: the database does not give one snapshot. Stop the \

@@ -1,4 +1,4 @@
-//! Looks for rows of the source that Berth stores differently, or not at all.
+//! Finds rows of the source that Berth stores differently, or not at all.
 
 use sqlx::PgConnection;
 
@@ -6,10 +6,10 @@ use super::Error;
 use super::report::{Finding, FindingRow};
 use super::staging::shown;
 
-/// What rows are called that have no time, as `findings.sql` has it.
+/// The kind of finding for rows without a timestamp, as in `findings.sql`.
 pub(super) const WITHOUT_TIME: &str = "times of change that are missing or cannot be read";
 
-/// Rows without which nothing can be brought over: sentences.
+/// Messages about rows that make an import impossible.
 const FATAL: &str = "
     select format('the UUID of provider %s (%s) is none', p.uuid, p.name)
     from source_resource_providers p where as_uuid(p.uuid) is null
@@ -41,7 +41,7 @@ const FATAL: &str = "
     join found_providers p on p.id = a.provider_id join found_classes c on c.id = a.class_id
     order by 1 limit 20";
 
-/// Refuses rows that cannot be brought over at all.
+/// Refuses rows that make an import impossible.
 pub(super) async fn refuse_fatal(conn: &mut PgConnection) -> Result<(), Error> {
     let fatal: Vec<String> = sqlx::query_scalar(FATAL).fetch_all(conn).await?;
     if fatal.is_empty() { Ok(()) } else { Err(Error::Refused(shown(&fatal.join("\n")))) }

@@ -13,7 +13,7 @@ from source_resource_providers where generation is null
 
 union all
 -- The name of the kind stands in findings.rs as well.
-select 'times of change that are missing or cannot be read', without_time."row", 'the time of the import stands for it'
+select 'times of change that are missing or cannot be read', without_time."row", 'the time of the import is used instead'
 from (select format('provider %s', p.uuid) as "row" from found_providers p where p.updated_at is null
       union all
       select format('inventory of %s of provider %s', c.name, p.uuid)

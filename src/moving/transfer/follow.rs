@@ -1,4 +1,4 @@
-//! Follows a running old service: keeps Berth's tables up with its database until the cut-over.
+//! Follows a running old service: keeps Berth's tables up to date with its database until the cut-over.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -18,46 +18,45 @@ use super::round::{self, Depth, Round};
 use super::{Error, Options, collation, findings, import, import_heeding, load, refuse_faults};
 use crate::store;
 
-/// How long a round may take. One that takes longer is given up, and changes nothing.
+/// Timeout for a round. A round that times out changes nothing.
 const ROUND_MAX: Duration = Duration::from_hours(1);
-/// The first and the longest pause after a failure.
+/// Minimum and maximum pause after a failure.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked whether another process wants to finish.
+/// Interval of the check whether another process wants to finish.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long `--finish` waits for the process that follows to end.
+/// Maximum time for which `--finish` waits until the following process ends.
 const FINISH_WAIT_MAX: Duration = Duration::from_mins(10);
-/// A line is printed at least so often.
+/// Maximum time without a line of output.
 const QUIET_MAX: Duration = Duration::from_mins(1);
 
-/// What following needs from outside.
-pub struct Surroundings<'s> {
+/// Connections, output and signals that following needs.
+pub struct FollowContext<'s> {
     /// Connects to Berth's database.
     pub connect: &'s (dyn Fn() -> BoxFuture<'s, store::Result<PgConnection>> + Sync),
     /// Prints a line for the operator.
-    pub tell: &'s (dyn Fn(&str) + Sync),
-    /// Becomes true when the operator wants it to end.
+    pub print: &'s (dyn Fn(&str) + Sync),
+    /// Becomes true when the operator stops the command.
     pub stop: watch::Receiver<bool>,
     /// The pause between two rounds.
     pub interval: Duration,
 }
 
-impl std::fmt::Debug for Surroundings<'_> {
+impl std::fmt::Debug for FollowContext<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("Surroundings")
+            .debug_struct("FollowContext")
             .field("interval", &self.interval)
             .finish_non_exhaustive()
     }
 }
 
-impl Surroundings<'_> {
-    /// A connection to Berth's database.
+impl FollowContext<'_> {
     async fn connected(&self) -> Result<PgConnection, Error> {
         Ok((self.connect)().await?)
     }
 
-    /// Waits until the operator wants it to end.
+    /// Waits until the operator stops the command.
     async fn stopped(&self) {
         if self.stop.clone().wait_for(|stop| *stop).await.is_err() {
             std::future::pending::<()>().await;
@@ -65,35 +64,35 @@ impl Surroundings<'_> {
     }
 }
 
-/// Imports, unless that has been done, and then follows until it is told to stop. Returns the last words.
+/// Imports, unless that has been done, and then follows until it is stopped. Returns the closing message.
 ///
 /// # Errors
-/// What [`import`] refuses; somebody else has written to Berth's tables; rows of the source cannot be brought
-/// over any more. A database that fails is waited for, once the first import is done.
+/// [`import`] refuses; another client has written to Berth's tables; or rows of the source can no longer be imported.
+/// Once the first import is done, database failures are retried instead.
 pub async fn follow(
     from: &ReferenceUrl,
     options: Options,
-    around: &Surroundings<'_>,
+    context: &FollowContext<'_>,
 ) -> Result<String, Error> {
-    let mut conn = around.connected().await?;
+    let mut conn = context.connected().await?;
     if !is_following(from, &mut conn).await? || options.replace {
         let report = {
             let mut work = pin!(import(from, &mut conn, options));
             tokio::select! {
                 report = &mut work => report?,
-                () = around.stopped() => return Ok(
-                    "stopped before the import was done; run it again to go on with what was read".to_owned()
+                () = context.stopped() => return Ok(
+                    "stopped before the import was done; run it again to continue".to_owned()
                 ),
             }
         };
-        (around.tell)(&report.words());
+        (context.print)(&report.words());
     } else if !kept::lock(&mut conn).await? {
         return Err(busy());
     }
     kept::request_finish(&mut conn, false).await?;
     let mut follower = Follower {
         from,
-        around,
+        context,
         conn: Some(conn),
         rounds: 0,
         failing: None,
@@ -104,10 +103,10 @@ pub async fn follow(
 }
 
 fn busy() -> Error {
-    Error::Refused("another `berth import` is at work in Berth's database".to_owned())
+    Error::Refused("another `berth import` is running in Berth's database".to_owned())
 }
 
-/// Whether Berth's tables have been filled from this source, to be kept up with it.
+/// Returns whether Berth's tables were filled from this source and follow it.
 async fn is_following(from: &ReferenceUrl, conn: &mut PgConnection) -> Result<bool, Error> {
     if let Some(why) = store::schema::status(conn).await?.hindrance() {
         return Err(Error::Refused(why));
@@ -119,14 +118,14 @@ async fn is_following(from: &ReferenceUrl, conn: &mut PgConnection) -> Result<bo
 
 struct Follower<'f, 's> {
     from: &'f ReferenceUrl,
-    around: &'f Surroundings<'s>,
+    context: &'f FollowContext<'s>,
     conn: Option<PgConnection>,
     rounds: u64,
-    /// Since when a database does not answer.
+    /// Time of the first failure since a database last responded.
     failing: Option<Instant>,
-    /// When a line was printed last.
+    /// Time of the last line of output.
     shown: Option<Instant>,
-    /// When the snapshot was taken that Berth shows.
+    /// Time of the source's snapshot that Berth shows.
     as_of: Option<Instant>,
 }
 
@@ -134,25 +133,25 @@ impl Follower<'_, '_> {
     async fn run(&mut self) -> Result<String, Error> {
         let mut pause = PAUSE_MIN;
         loop {
-            if *self.around.stop.borrow() {
+            if *self.context.stop.borrow() {
                 return Ok(format!(
-                    "stopped after {} rounds; go on with `berth import --follow`, or end with `berth import --finish`",
+                    "stopped after {} rounds; continue with `berth import --follow`, or end with `berth import --finish`",
                     self.rounds
                 ));
             }
             let wait = match self.round().await {
                 Ok(()) => {
                     pause = PAUSE_MIN;
-                    self.around.interval
+                    self.context.interval
                 }
                 Err(refused @ (Error::Refused(_) | Error::Changing(_))) => return Err(refused),
-                // Of this program, or of rows that contradict each other: it would be the same again.
+                // A bug, or inconsistent rows: a retry would fail in the same way.
                 Err(Error::Target(error)) if error.is_ours() => return Err(Error::Target(error)),
                 Err(error) => {
                     self.conn = None;
                     if self.failing.is_none() {
                         self.failing = Some(Instant::now());
-                        (self.around.tell)(&format!("{}: {error}; trying again", now()));
+                        (self.context.print)(&format!("{}: {error}; trying again", now()));
                     }
                     let wait = pause;
                     pause = (pause * 2).min(PAUSE_MAX);
@@ -165,7 +164,8 @@ impl Follower<'_, '_> {
         }
     }
 
-    /// Waits until the next round, or until the operator wants an end. Returns whether another process finishes.
+    /// Waits until the next round, or until the operator stops the command. Returns whether another process wants to
+    /// finish.
     async fn rest(&mut self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
         loop {
@@ -177,20 +177,20 @@ impl Follower<'_, '_> {
                     Err(_) => self.conn = None,
                 }
             }
-            if left.is_zero() || timeout(left.min(LOOK), self.around.stopped()).await.is_ok() {
+            if left.is_zero() || timeout(left.min(LOOK), self.context.stopped()).await.is_ok() {
                 return false;
             }
         }
     }
 
-    /// A round, to its end even if the operator wants an end meanwhile.
+    /// Runs a round. It is not interrupted when the operator stops the command.
     async fn round(&mut self) -> Result<(), Error> {
         let mut conn = match self.conn.take() {
             Some(conn) => conn,
             None => self.connected_again().await?,
         };
         if let Some(why) = kept::damage(&mut conn).await? {
-            (self.around.tell)(&format!("{}: {why}: reading everything again", now()));
+            (self.context.print)(&format!("{}: {why}: reading everything again", now()));
             let options = Options { dry_run: false, replace: true, follow: true };
             import_heeding(self.from, &mut conn, options, true).await?;
         }
@@ -205,28 +205,28 @@ impl Follower<'_, '_> {
         self.as_of = Some(snapshot);
         if let Some(since) = self.failing.take() {
             let seconds = since.elapsed().as_secs();
-            (self.around.tell)(&format!(
-                "{}: both databases answer again, after {seconds} s",
+            (self.context.print)(&format!(
+                "{}: both databases respond again, after {seconds} s",
                 now()
             ));
         }
         let is_due = self.shown.is_none_or(|shown| shown.elapsed() >= QUIET_MAX);
         if is_due || !round.changed.is_empty() {
             self.shown = Some(Instant::now());
-            (self.around.tell)(&self.line(&round, began, snapshot));
+            (self.context.print)(&self.line(&round, began, snapshot));
         }
         Ok(())
     }
 
-    /// A connection in the place of one that has died.
+    /// Replaces a connection that has died.
     async fn connected_again(&self) -> Result<PgConnection, Error> {
-        let mut conn = self.around.connected().await?;
+        let mut conn = self.context.connected().await?;
         if !is_following(self.from, &mut conn).await? {
-            return Err(Error::Refused("what was kept of the import has been removed".to_owned()));
+            return Err(Error::Refused("the state of the import has been removed".to_owned()));
         }
-        // The server may not have noticed yet that the connection before is gone.
+        // The server may not have noticed yet that the previous connection is gone.
         if !kept::lock(&mut conn).await? {
-            let why = "another `berth import` is at work".to_owned();
+            let why = "another `berth import` is running".to_owned();
             return Err(Error::Target(store::Error::Unavailable(why)));
         }
         Ok(conn)
@@ -248,13 +248,13 @@ impl Follower<'_, '_> {
     }
 }
 
-/// The time, for a line that is printed.
+/// The current time, as printed.
 fn now() -> String {
     let form = format_description!("[year]-[month]-[day]T[hour]:[minute]:[second]Z");
     OffsetDateTime::now_utc().format(&form).unwrap_or_else(|error| error.to_string())
 }
 
-/// One round and its commit. Returns also when the snapshot was taken.
+/// Runs and commits one round. Also returns the time of its snapshot.
 async fn one_round(
     from: &ReferenceUrl,
     conn: &mut PgConnection,
@@ -270,21 +270,21 @@ async fn one_round(
     Ok((round, began))
 }
 
-/// Ends following, once the old service is stopped: a last round, then one that reads everything and compares it
-/// with what Berth has. Removes what was kept.
+/// Ends following, once the old service is stopped: runs a last round, then one that reads everything and compares it
+/// with Berth's tables. Removes the state of the import.
 ///
 /// # Errors
-/// Nothing is followed; somebody else has written to Berth's tables; the source still changes; its rows cannot be
-/// brought over; either database fails. What is followed can be followed on then, or finished again.
-pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Report, Error> {
+/// No source is followed; another client has written to Berth's tables; the source still changes; its rows cannot be
+/// imported; or a database fails. The source can still be followed, or finished, afterwards.
+pub async fn finish(from: &ReferenceUrl, context: &FollowContext<'_>) -> Result<Report, Error> {
     let began = Instant::now();
-    let mut conn = around.connected().await?;
+    let mut conn = context.connected().await?;
     if !is_following(from, &mut conn).await? {
         return Err(Error::Refused(format!(
-            "nothing has been imported from {from} that could be finished: begin with `berth import --follow`"
+            "there is no import from {from} to finish: start with `berth import --follow`"
         )));
     }
-    wait_for_lock(&mut conn, around).await?;
+    wait_for_lock(&mut conn, context).await?;
     if let Some(why) = kept::damage(&mut conn).await? {
         return Err(Error::Refused(format!(
             "{why}: run `berth import --follow` until it prints its first round, and finish then"
@@ -292,8 +292,8 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
     }
     let (last, _) = one_round(from, &mut conn, Depth::Changed).await?;
     let changed: u64 = last.changed.iter().map(|it| it.rows).sum();
-    let said = |what: &str| (around.tell)(&format!("{}: {what}", now()));
-    said(&format!("the last changes are in Berth ({changed} rows); comparing everything now"));
+    let print = |what: &str| (context.print)(&format!("{}: {what}", now()));
+    print(&format!("the last changes are in Berth ({changed} rows); comparing everything now"));
 
     let snapshot = Instant::now();
     let mut source = Database::open(from, Access::Read).await?;
@@ -306,7 +306,7 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
     findings.extend(alike);
     refuse_faults(&mut tx).await?;
     let written = load::written(&mut tx).await?;
-    // The chunks are recorded now as they were; the source must still have them.
+    // The source must still have the chunks as they are recorded.
     let mut source = Database::open(from, Access::Read).await?;
     let still = round::is_unchanged(&mut source, &mut tx).await?;
     source.close().await;
@@ -323,7 +323,7 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
     let mut notes = vec![
         format!("the last round changed {changed} rows"),
         format!(
-            "{} rows were read and compared with what had been followed; {differing} differed, and {} of Berth's \
+            "{} rows were read and compared with the followed state; {differing} differed, and {} of Berth's \
              providers were not as the rows say and were mended",
             complete.read, complete.providers
         ),
@@ -342,8 +342,8 @@ pub async fn finish(from: &ReferenceUrl, around: &Surroundings<'_>) -> Result<Re
     })
 }
 
-/// Asks the process that follows to end, and waits for that.
-async fn wait_for_lock(conn: &mut PgConnection, around: &Surroundings<'_>) -> Result<(), Error> {
+/// Asks the following process to end, and waits until it has.
+async fn wait_for_lock(conn: &mut PgConnection, context: &FollowContext<'_>) -> Result<(), Error> {
     let until = Instant::now() + FINISH_WAIT_MAX;
     let mut is_first = true;
     while !kept::lock(conn).await? {
@@ -351,7 +351,7 @@ async fn wait_for_lock(conn: &mut PgConnection, around: &Surroundings<'_>) -> Re
             return Err(busy());
         }
         if is_first {
-            (around.tell)(&format!(
+            (context.print)(&format!(
                 "{}: waiting for the process that follows to end its round",
                 now()
             ));

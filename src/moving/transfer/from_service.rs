@@ -1,16 +1,16 @@
-//! Imports what a placement service shows over its API.
+//! Imports the contents of a placement service over its API.
 //!
-//! What was read becomes rows of the tables of OpenStack Placement ([`super::service`]), and goes the same way as rows of
-//! a database from there. What was read is kept until the import is done ([`super::answers`]).
+//! They become rows of OpenStack Placement's tables ([`super::service`]), which are treated as rows from its
+//! database. Responses are kept until the import is done ([`super::answers`]).
 
 use std::time::Instant;
 
 use futures_util::{StreamExt, stream};
 use sqlx::{Connection, PgConnection};
 
-use super::answers::Answers;
+use super::answers::ResponseStore;
 use super::report::{Estimate, Report, TableRows};
-use super::service::Read;
+use super::service::ServiceContents;
 use super::tables::TABLES;
 use super::{
     Error, Options, discard_refused, findings, kept, load, refuse_faults, resume, service, staging,
@@ -19,11 +19,11 @@ use crate::moving::placement_client::Client;
 use crate::moving::progress::Progress;
 use crate::store;
 
-/// Copies what a placement service shows into Berth's database.
+/// Copies the contents of a placement service into Berth's database.
 ///
 /// # Errors
-/// The service cannot be read or changes too fast, Berth's schema is not current, its tables are not empty and are not
-/// to be replaced, another import is at work, or the database fails. Nothing is written then.
+/// The service cannot be read or changes too fast, Berth's schema is not current, its tables are not empty and
+/// `replace` is not set, another import is running, or the database fails. Nothing is written then.
 pub async fn import_service(
     client: &Client,
     target: &mut PgConnection,
@@ -35,10 +35,10 @@ pub async fn import_service(
     }
     if !options.dry_run && !kept::lock(target).await? {
         return Err(Error::Refused(
-            "another `berth import` is at work in Berth's database".to_owned(),
+            "another `berth import` is running in Berth's database".to_owned(),
         ));
     }
-    // What may not be replaced is found out before hours of reading.
+    // Refuses before hours of reading.
     load::before(target, options.replace).await?;
     let service = service::Service::open(client).await?;
     let mut resumed = Vec::new();
@@ -47,7 +47,7 @@ pub async fn import_service(
     } else {
         let source = format!("{} (API {})", service.url, service.version);
         resumed = resume(&source, target, options).await?;
-        Some(Answers::new(target))
+        Some(ResponseStore::new(target))
     };
     let progress = Progress::new();
     let imported = match service::read(service, kept, &progress).await {
@@ -63,9 +63,9 @@ pub async fn import_service(
     imported
 }
 
-/// Writes what was read into Berth's tables, or finds out what would be written.
+/// Writes the rows into Berth's tables, or computes what would be written.
 async fn write(
-    read: Read,
+    read: ServiceContents,
     target: &mut PgConnection,
     options: Options,
     began: Instant,
@@ -86,7 +86,7 @@ async fn write(
     }
     load::settle(&mut tx, progress).await?;
     let mut found = findings::all(&mut tx).await?;
-    // The notes say of all rows at once which times the API does not tell.
+    // The notes already say which times the API lacks.
     found.retain(|finding| finding.kind != findings::WITHOUT_TIME);
     found.extend(read.findings);
     found.sort_by(|one, other| one.kind.cmp(&other.kind));

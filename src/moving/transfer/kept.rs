@@ -1,9 +1,9 @@
-//! What an import keeps in Berth's database until it is done: the staging, how far it got, and whether somebody
-//! else has written to Berth's tables meanwhile.
+//! State of an import that is not done, kept in Berth's database: the staging, the progress, and writes of other
+//! clients to Berth's tables.
 //!
 //! The rows and the records of their chunks are in unlogged tables, which PostgreSQL empties when it recovers from a
-//! crash. They are committed together, so a record is always right about its rows. That the import exists is in
-//! a logged table: rows that are missing are noticed, and are read again.
+//! crash. They are committed together, so a record always matches its rows. A logged table records that the import
+//! exists: missing rows are detected, and read again.
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
@@ -12,10 +12,10 @@ use super::chunks::{Changed, Chunk, Chunks};
 use super::staging::{self, KEPT};
 use super::tables::Table;
 
-/// Of the form of these tables. A program that makes others has another number.
+/// Version of the form of these tables, raised when it changes.
 const LAYOUT: i32 = 3;
 
-/// Key of the lock that each command holds which works with what is kept, as long as its connection lives.
+/// Key of the advisory lock that commands hold while they use this state, for the life of the connection.
 const LOCK: i64 = 0x6265_7274_685f_696d;
 
 const CREATE: &str = "
@@ -56,7 +56,7 @@ const CREATE: &str = "
         return null;
     end $$";
 
-/// The tables whose rows are kept up with the source.
+/// Tables that are kept up to date with the source.
 const WATCHED: [&str; 8] = [
     "providers",
     "inventories",
@@ -70,29 +70,29 @@ const WATCHED: [&str; 8] = [
 
 /// An import that is not done.
 #[derive(Clone, Debug, sqlx::FromRow)]
-pub(super) struct State {
+pub(super) struct UnfinishedImport {
     pub(super) source: String,
-    pub(super) begun: String,
+    pub(super) started: String,
     pub(super) is_following: bool,
     pub(super) as_of: Option<String>,
     layout: i32,
 }
 
-/// Takes the lock that keeps other imports away, as long as the connection lives. Returns whether it was free.
+/// Takes the lock that excludes other imports, for the life of the connection. Returns whether it was free.
 pub(super) async fn lock(conn: &mut PgConnection) -> Result<bool, Error> {
     Ok(sqlx::query_scalar("select pg_try_advisory_lock($1)").bind(LOCK).fetch_one(conn).await?)
 }
 
-/// The import that is not done, if there is one.
-pub(super) async fn state(conn: &mut PgConnection) -> Result<Option<State>, Error> {
+/// Reads the unfinished import, if any.
+pub(super) async fn state(conn: &mut PgConnection) -> Result<Option<UnfinishedImport>, Error> {
     let is_there: bool = sqlx::query_scalar("select to_regclass('berth_import.state') is not null")
         .fetch_one(&mut *conn)
         .await?;
     if !is_there {
         return Ok(None);
     }
-    let state: Option<State> = sqlx::query_as(
-        "select source, to_char(begun_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS \"UTC\"') as begun,
+    let state: Option<UnfinishedImport> = sqlx::query_as(
+        "select source, to_char(begun_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS \"UTC\"') as started,
                 is_following, to_char(as_of at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS \"UTC\"') as as_of, layout
          from berth_import.state",
     )
@@ -100,7 +100,7 @@ pub(super) async fn state(conn: &mut PgConnection) -> Result<Option<State>, Erro
     .await?;
     match state {
         Some(state) if state.layout != LAYOUT => Err(Error::Refused(
-            "another version of berth has begun an import into this database. Go on with that version, or run \
+            "another version of berth has started an import into this database. Continue with that version, or run \
              `berth import --discard` to begin again"
                 .to_owned(),
         )),
@@ -112,7 +112,7 @@ pub(super) async fn state(conn: &mut PgConnection) -> Result<Option<State>, Erro
     }
 }
 
-/// Makes the tables, in the transaction of the caller.
+/// Creates the tables, in the caller's transaction.
 pub(super) async fn create(conn: &mut PgConnection, source: &str) -> Result<(), Error> {
     staging::create(conn, KEPT).await?;
     sqlx::raw_sql(CREATE).execute(&mut *conn).await?;
@@ -124,13 +124,13 @@ pub(super) async fn create(conn: &mut PgConnection, source: &str) -> Result<(), 
     Ok(())
 }
 
-/// Removes everything that is kept. Returns whether there was something.
+/// Removes the state. Returns whether there was any.
 pub(super) async fn discard(conn: &mut PgConnection) -> Result<bool, Error> {
     let is_there: bool = sqlx::query_scalar("select to_regnamespace('berth_import') is not null")
         .fetch_one(&mut *conn)
         .await?;
     if is_there {
-        // The triggers on Berth's tables go with the function.
+        // Dropping the function drops the triggers on Berth's tables too.
         let drop = "set local lock_timeout = '30s'; set local client_min_messages = warning; \
                     drop schema berth_import cascade";
         sqlx::raw_sql(drop).execute(conn).await?;
@@ -138,22 +138,22 @@ pub(super) async fn discard(conn: &mut PgConnection) -> Result<bool, Error> {
     Ok(is_there)
 }
 
-/// Why the rows that are kept are not those that have been recorded, or that Berth's tables show if it follows; none
-/// if they are.
+/// Returns why the staged rows differ from the recorded ones, or from Berth's tables if these follow the source;
+/// `None` if they are intact.
 pub(super) async fn damage(conn: &mut PgConnection) -> Result<Option<&'static str>, Error> {
     let is_intact: Option<bool> =
         sqlx::query_scalar("select one from berth_import.intact").fetch_optional(conn).await?;
     Ok(match is_intact {
         Some(true) => None,
-        Some(false) => Some("an import that was to replace everything was not done"),
+        Some(false) => Some("an import that replaces everything was not completed"),
         None => Some(
             "PostgreSQL has been restarted after a crash, and the rows that had been read are lost",
         ),
     })
 }
 
-/// Begins to read again. What is there is compared with the source. If Berth's tables are kept up with it, they show
-/// what is there only when the import is done: until then, following goes on with reading everything.
+/// Starts reading again; staged rows are compared with the source. If Berth's tables follow the source, they differ
+/// from the staging until the import is done, so following continues by reading everything.
 pub(super) async fn read_again(conn: &mut PgConnection) -> Result<(), Error> {
     sqlx::raw_sql(
         "delete from berth_import.intact;
@@ -164,13 +164,13 @@ pub(super) async fn read_again(conn: &mut PgConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many keys each chunk of a table has, if that has been recorded.
+/// Keys per chunk of a table, if recorded.
 pub(super) async fn width(conn: &mut PgConnection, table: &Table) -> Result<Option<i64>, Error> {
     let width = sqlx::query_scalar("select width from berth_import.widths where name = $1");
     Ok(width.bind(table.name).fetch_optional(conn).await?)
 }
 
-/// Records how many keys each chunk of a table has.
+/// Records the keys per chunk of a table.
 pub(super) async fn set_width(
     conn: &mut PgConnection,
     table: &Table,
@@ -195,10 +195,10 @@ pub(super) async fn chunks(conn: &mut PgConnection, table: &Table) -> Result<Chu
         u64::try_from(rows).map(|rows| (number, Chunk::new(rows, fingerprint)))
     };
     let chunks: Result<Chunks, _> = recorded.into_iter().map(chunk).collect();
-    chunks.map_err(|_| Error::Refused("a recorded chunk has less than no rows".to_owned()))
+    chunks.map_err(|_| Error::Refused("a recorded chunk has a negative number of rows".to_owned()))
 }
 
-/// Records chunks whose rows have been written, and forgets others.
+/// Records chunks whose rows have been written, and deletes the records of others.
 pub(super) async fn record(
     conn: &mut PgConnection,
     table: &Table,
@@ -236,7 +236,7 @@ pub(super) async fn record(
     Ok(())
 }
 
-/// Deletes rows of chunks that are not right any more, with their records. The caller commits.
+/// Deletes the rows and records of outdated chunks. The caller commits.
 pub(super) async fn forget(
     conn: &mut PgConnection,
     table: &Table,
@@ -249,8 +249,8 @@ pub(super) async fn forget(
     record(conn, table, &changed.stale, &Chunks::new(), &[]).await
 }
 
-/// Makes what the rounds of following need: indexes of the staging, and triggers that note whether somebody else
-/// writes to Berth's tables.
+/// Creates what rounds of following need: indexes of the staging, and triggers that record writes of other clients to
+/// Berth's tables.
 pub(super) async fn begin_following(
     conn: &mut PgConnection,
     widths: &[(&'static Table, i64)],
@@ -296,7 +296,7 @@ pub(super) async fn begin_following(
     Ok(())
 }
 
-/// Notes which moment of the source Berth's tables show: so many seconds ago.
+/// Records the time of the source's state that Berth's tables show.
 pub(super) async fn set_as_of(conn: &mut PgConnection, seconds_ago: f64) -> Result<(), Error> {
     sqlx::query("update berth_import.state set as_of = clock_timestamp() - $1 * interval '1 s'")
         .bind(seconds_ago)
@@ -305,7 +305,7 @@ pub(super) async fn set_as_of(conn: &mut PgConnection, seconds_ago: f64) -> Resu
     Ok(())
 }
 
-/// Refuses to go on if somebody else has written to Berth's tables since they were filled.
+/// Refuses to continue if another client has written to Berth's tables since they were filled.
 pub(super) async fn refuse_foreign_writes(conn: &mut PgConnection) -> Result<(), Error> {
     let noted: Option<String> = sqlx::query_scalar(
         "select format('%s by the role %s (%s) at %s', what, role, coalesce(nullif(application, ''), 'unnamed'),
@@ -317,7 +317,7 @@ pub(super) async fn refuse_foreign_writes(conn: &mut PgConnection) -> Result<(),
     match noted {
         None => Ok(()),
         Some(write) => Err(Error::Refused(format!(
-            "somebody else has changed Berth's database since the import; the first such change was an {write}. \
+            "another client has changed Berth's database since the import; the first such change was an {write}. \
              Nothing more is brought over, so that this is not lost. If clients use Berth now and not the old \
              service, end with `berth import --discard`; to give up what they have changed, go on with \
              `berth import --follow --replace`"
@@ -325,7 +325,7 @@ pub(super) async fn refuse_foreign_writes(conn: &mut PgConnection) -> Result<(),
     }
 }
 
-/// Asks the process that follows to end, so that this one can finish; or takes that back.
+/// Asks the following process to end, so that this one can finish; or withdraws the request.
 pub(super) async fn request_finish(conn: &mut PgConnection, wanted: bool) -> Result<(), Error> {
     sqlx::query("update berth_import.state set finish_requested = $1")
         .bind(wanted)
@@ -334,7 +334,7 @@ pub(super) async fn request_finish(conn: &mut PgConnection, wanted: bool) -> Res
     Ok(())
 }
 
-/// Whether another process wants to finish.
+/// Returns whether another process wants to finish.
 pub(super) async fn is_finish_requested(conn: &mut PgConnection) -> Result<bool, Error> {
     let requested: Option<bool> =
         sqlx::query_scalar("select finish_requested from berth_import.state")

@@ -1,9 +1,9 @@
-//! Brings Berth's tables to what the staging has.
+//! Brings Berth's tables in line with the staging.
 //!
-//! There is one way for all: names are added, `settle.sql` computes what Berth is to store (`found_*`), and the
-//! differences between that and Berth's tables are removed, added and changed. Into empty tables, only the middle
-//! step does something. A round of following looks at the providers and consumers of which rows have changed
-//! (`scope_*`); everything else looks at all.
+//! All imports take the same steps: names are added, `settle.sql` computes the rows that Berth should have
+//! (`found_*`), and the differences between these and Berth's tables are removed, added and changed. If the tables
+//! are empty, rows are only added. A round of following covers the providers and consumers of changed rows
+//! (`scope_*`); other imports cover all.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::report::TableRows;
 use super::staging::shown;
 use crate::moving::progress::Progress;
 
-/// Locks what is to be filled: replicas that run wait with writing, and see all of it or nothing.
+/// Locks the tables to fill: running replicas wait before they write, and see all changes or none.
 const LOCK: &str = "
     set local statement_timeout = 0;
     set local lock_timeout = '30s';
@@ -23,8 +23,8 @@ const LOCK: &str = "
         consumer_types, consumers, allocations, resource_classes, traits in exclusive mode;
     set local berth.import = 'on'";
 
-/// Lets a transaction that is rolled back leave the sequences of Berth's tables where they are: what `nextval` and
-/// `setval` do is never rolled back, but a restart is, and they act on what it has made.
+/// Restores the sequences of Berth's tables when a transaction rolls back: the effects of `nextval` and `setval` are
+/// never rolled back, but those of a restart are, and later calls act on the restarted sequence.
 const RESTART_SEQUENCES: &str = "
     do $$
     declare
@@ -46,10 +46,9 @@ const RESTART_SEQUENCES: &str = "
         end loop;
     end $$";
 
-/// How often a progress bar is drawn again during a long statement.
+/// Redraw interval of progress bars during a long statement.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The tables that are filled.
 const TABLES: [&str; 11] = [
     "resource_classes",
     "traits",
@@ -64,12 +63,12 @@ const TABLES: [&str; 11] = [
     "allocations",
 ];
 
-/// What Berth's tables hold before an import.
+/// The contents of Berth's tables before an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum TargetContents {
     /// No providers and no consumers.
     Nothing,
-    /// Something that is to be what the source has, from now on.
+    /// Rows to replace with those of the source.
     Something,
 }
 
@@ -80,15 +79,18 @@ pub(super) async fn lock(conn: &mut PgConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// What Berth's tables hold. Refuses what may not be replaced.
-pub(super) async fn before(conn: &mut PgConnection, replace: bool) -> Result<Before, Error> {
+/// Reads the contents of Berth's tables. Refuses contents that may not be replaced.
+pub(super) async fn before(
+    conn: &mut PgConnection,
+    replace: bool,
+) -> Result<TargetContents, Error> {
     let held = "select (select count(*) from providers), (select count(*) from consumers),
                        (select count(distinct plan_id) from placements),
                        (select count(*) from exclusive_units) + (select count(*) from exclusive_tenants)";
     let (providers, consumers, plans, exclusive): (i64, i64, i64, i64) =
         sqlx::query_as(held).fetch_one(conn).await?;
     if providers == 0 && consumers == 0 {
-        return Ok(Before::Nothing);
+        return Ok(TargetContents::Nothing);
     }
     if !replace {
         return Err(Error::Refused(format!(
@@ -103,11 +105,11 @@ pub(super) async fn before(conn: &mut PgConnection, replace: bool) -> Result<Bef
              first, or import into a new database"
         )));
     }
-    Ok(Before::Something)
+    Ok(TargetContents::Something)
 }
 
-/// Runs statements. Each part after a line such as `--- writing inventories: found_inventories` has a progress bar: of
-/// the rows of the table that is named there.
+/// Runs statements. Each part after a line such as `--- writing inventories: found_inventories` has a progress bar
+/// over the rows of the named table.
 async fn run(
     conn: &mut PgConnection,
     statements: &'static str,
@@ -134,7 +136,7 @@ async fn run(
     Ok(())
 }
 
-/// Computes what Berth is to store of the staging.
+/// Computes the rows that Berth should have from the staging.
 pub(super) async fn settle(conn: &mut PgConnection, progress: &Progress) -> Result<(), Error> {
     sqlx::raw_sql(include_str!("names.sql")).execute(&mut *conn).await?;
     run(conn, include_str!("settle.sql"), progress).await?;
@@ -152,30 +154,30 @@ pub(super) async fn settle(conn: &mut PgConnection, progress: &Progress) -> Resu
     findings::refuse_fatal(conn).await
 }
 
-/// Writes what has been computed.
+/// Writes the computed rows.
 pub(super) async fn write(
     conn: &mut PgConnection,
-    before: Before,
+    before: TargetContents,
     progress: &Progress,
 ) -> Result<(), Error> {
     sqlx::raw_sql(include_str!("scope.sql")).execute(&mut *conn).await?;
-    if before == Before::Something {
+    if before == TargetContents::Something {
         sqlx::raw_sql(include_str!("remove.sql")).execute(&mut *conn).await?;
     }
     run(conn, include_str!("load.sql"), progress).await?;
-    if before == Before::Something {
+    if before == TargetContents::Something {
         sqlx::raw_sql(include_str!("change.sql")).execute(conn).await?;
     }
     Ok(())
 }
 
-/// Lets replicas that run read everything anew: they do when the epoch is another.
+/// Makes running replicas reload everything, by changing the epoch.
 pub(super) async fn announce_all(conn: &mut PgConnection) -> Result<(), Error> {
     sqlx::raw_sql("update epoch set id = gen_random_uuid()").execute(conn).await?;
     Ok(())
 }
 
-/// Lets replicas that run read what has changed. Returns how many providers that is.
+/// Makes running replicas read the changes. Returns the number of changed providers.
 pub(super) async fn announce_touched(conn: &mut PgConnection) -> Result<u64, Error> {
     let touched: Option<i64> = sqlx::query_scalar(
         "insert into change_log (providers)
@@ -187,7 +189,7 @@ pub(super) async fn announce_touched(conn: &mut PgConnection) -> Result<u64, Err
     count("change_log", touched.map_or(0, |touched| touched))
 }
 
-/// How many rows each table has.
+/// Number of rows of each table.
 pub(super) async fn written(conn: &mut PgConnection) -> Result<Vec<TableRows>, Error> {
     let mut written = Vec::new();
     for table in TABLES {
@@ -202,7 +204,7 @@ fn count(table: &str, rows: i64) -> Result<u64, Error> {
     u64::try_from(rows).map_err(|_| Error::Refused(format!("{table} has {rows} rows")))
 }
 
-/// Lets PostgreSQL know how large the tables are, so that the first requests get good plans.
+/// Updates the planner statistics of the tables, so that the first requests get good plans.
 pub(super) async fn analyze(conn: &mut PgConnection) -> Result<(), Error> {
     let analyze = format!("analyze {}", TABLES.join(", "));
     sqlx::raw_sql(AssertSqlSafe(analyze)).execute(conn).await?;

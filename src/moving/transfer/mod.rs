@@ -1,10 +1,10 @@
-//! Moves what a database of OpenStack Placement stores into Berth's, and back ([`export()`]).
+//! Moves the contents of an OpenStack Placement database into Berth's, and back ([`export()`]).
 //!
-//! The rows are read in one consistent snapshot ([`mod@reference`]) and copied as they are into a schema of
-//! Berth's database ([`staging`]), in pieces that are kept when the import is interrupted ([`fill`]). SQL then
-//! looks there for rows that Berth stores differently or not at all ([`findings`]), and brings Berth's tables to
-//! what the source has ([`load`]), in one transaction: it is written whole or not at all. Following a source that
-//! goes on to change is the same for the rows that differ ([`round`], [`follow`]); [`chunks`] finds them.
+//! The rows are read in one consistent snapshot ([`mod@reference`]) and copied unchanged into a schema of Berth's
+//! database ([`staging`]), in pieces that survive an interruption ([`fill`]). SQL then finds rows that Berth stores
+//! differently or not at all ([`findings`]), and brings Berth's tables in line with the source ([`load`]), in one
+//! transaction. Following a source that continues to change does the same for the rows that differ ([`round`],
+//! [`follow`]); [`chunks`] finds these.
 
 mod answers;
 mod checked;
@@ -40,13 +40,13 @@ use crate::moving::placement_client;
 use crate::moving::progress::Progress;
 use crate::store;
 
-/// Why nothing was moved: a sentence for the operator.
+/// An error that prevented a move, as a message for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The source is not what it must be, or its rows cannot be brought over.
+    /// The source is unsuitable, or its rows cannot be imported.
     #[error("{0}")]
     Refused(String),
-    /// The source changes while it is read. What was read is kept: the next import goes on with it.
+    /// The source changes while it is read. The next import continues with the rows read so far.
     #[error("{0}")]
     Changing(String),
     /// The database of OpenStack Placement cannot be read or written.
@@ -72,10 +72,10 @@ impl From<sqlx::Error> for Error {
     }
 }
 
-/// Copies what Berth stores into a database of OpenStack Placement that is current and empty.
+/// Copies Berth's contents into an empty OpenStack Placement database with the current schema.
 ///
 /// # Errors
-/// The target is no such database, or either database fails. Nothing is written then.
+/// The target is unsuitable, or a database fails. Nothing is written then.
 pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report, Error> {
     let began = Instant::now();
     if let Some(why) = store::schema::status(from).await?.hindrance() {
@@ -105,25 +105,24 @@ pub async fn export(from: &mut PgConnection, to: &ReferenceUrl) -> Result<Report
     })
 }
 
-/// What to do.
+/// Options of an import.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Read everything and report what would be done, but write nothing.
+    /// Reads everything and reports the result, but writes nothing.
     pub dry_run: bool,
-    /// Replace the providers and consumers that Berth has.
+    /// Replaces Berth's providers and consumers.
     pub replace: bool,
-    /// Keep what was read, and note who writes to Berth's tables, so that the source can be followed.
+    /// Keeps the staging, and records writes of others to Berth's tables, so that the source can be followed.
     pub follow: bool,
 }
 
-/// Copies the contents of a database of OpenStack Placement into one of Berth's.
+/// Copies the contents of an OpenStack Placement database into Berth's.
 ///
-/// What is read is committed in pieces. If the import is interrupted, the next one goes on with it.
+/// Rows are committed in pieces; an interrupted import continues with them.
 ///
 /// # Errors
-/// The source is no such database, its rows cannot be brought over, Berth's schema is not current, its
-/// tables are not empty and are not to be replaced, another import is at work, or either database fails.
-/// Nothing is written to Berth's tables then.
+/// The source is unsuitable, its rows cannot be imported, Berth's schema is not current, its tables are not empty and
+/// `replace` is not set, another import is running, or a database fails. Nothing is written to Berth's tables then.
 pub async fn import(
     from: &ReferenceUrl,
     target: &mut PgConnection,
@@ -138,7 +137,7 @@ pub async fn import(
     import_heeding(from, target, options, false).await
 }
 
-/// Imports. If others are heeded, what they have written since the last import is not replaced.
+/// Imports. With `heed`, rows that others have written since the last import are not replaced.
 async fn import_heeding(
     from: &ReferenceUrl,
     target: &mut PgConnection,
@@ -148,7 +147,7 @@ async fn import_heeding(
     let began = Instant::now();
     if !kept::lock(target).await? {
         return Err(Error::Refused(
-            "another `berth import` is at work in Berth's database".to_owned(),
+            "another `berth import` is running in Berth's database".to_owned(),
         ));
     }
     let opened = Instant::now();
@@ -172,7 +171,7 @@ async fn import_heeding(
     Ok(Report { seconds: began.elapsed().as_secs_f64(), ..imported? })
 }
 
-/// Reads what is not kept yet, and writes all of it into Berth's tables. Completes the report.
+/// Reads the rows that are not staged yet, and writes all of them into Berth's tables. Completes the report.
 async fn read_and_write(
     mut source: Database,
     target: &mut PgConnection,
@@ -212,7 +211,7 @@ async fn read_and_write(
     Ok(Report { read: filled.read, ..report })
 }
 
-/// Removes everything that is kept for an import that was refused, unless Berth's tables are kept up with the source.
+/// Discards the state of a refused import, unless Berth's tables follow the source.
 async fn discard_refused(target: &mut PgConnection) -> Result<(), Error> {
     if kept::state(target).await?.is_some_and(|state| state.is_following) {
         return Ok(());
@@ -222,7 +221,7 @@ async fn discard_refused(target: &mut PgConnection) -> Result<(), Error> {
     Ok(tx.commit().await?)
 }
 
-/// Makes what an import keeps, or finds what an interrupted one has left. Returns what is to be said about it.
+/// Creates the state of an import, or continues with that of an interrupted one. Returns notes for the report.
 async fn resume(
     source: &str,
     target: &mut PgConnection,
@@ -233,11 +232,11 @@ async fn resume(
     let Some(state) = found.filter(|state| is_same || state.is_following) else {
         let mut tx = target.begin().await?;
         load::before(&mut tx, options.replace).await?;
-        // What was read from another source, or was left by a process that was killed while it made this.
+        // From another source, or incomplete because a process was killed while it was created.
         let is_given_up = kept::discard(&mut tx).await?;
         kept::create(&mut tx, source).await?;
         tx.commit().await?;
-        let note = "what an import from elsewhere had read was given up".to_owned();
+        let note = "the rows of an import from another source were discarded".to_owned();
         return Ok(is_given_up.then_some(note).into_iter().collect());
     };
     if !is_same {
@@ -249,12 +248,12 @@ async fn resume(
     if state.is_following && !options.replace {
         let as_of = state.as_of.unwrap_or_else(|| "an unknown time".to_owned());
         return Err(Error::Refused(format!(
-            "Berth's database already shows {source} as of {as_of}. Go on with `berth import --follow`, end with \
+            "Berth's database already shows {source} as of {as_of}. Continue with `berth import --follow`, end with \
              `berth import --finish`, give up following with `berth import --discard`, or import everything again \
              with `--replace`"
         )));
     }
-    let mut notes = vec![format!("going on with the import that was begun at {}", state.begun)];
+    let mut notes = vec![format!("continuing the import started at {}", state.started)];
     if let Some(why) = kept::damage(target).await? {
         notes.push(format!("{why}: everything was read again"));
     }
@@ -262,7 +261,7 @@ async fn resume(
     Ok(notes)
 }
 
-/// Reads everything, and reports what would be done.
+/// Reads everything, and reports the result without writing it.
 async fn dry_run(
     from: &ReferenceUrl,
     target: &mut PgConnection,
@@ -306,7 +305,7 @@ async fn dry_run(
     })
 }
 
-/// Refuses to commit what contradicts itself.
+/// Refuses to commit an inconsistent result.
 async fn refuse_faults(conn: &mut PgConnection) -> Result<(), Error> {
     let faults = store::audit::audit(conn).await?;
     let Some(first) = faults.first() else { return Ok(()) };
@@ -316,20 +315,19 @@ async fn refuse_faults(conn: &mut PgConnection) -> Result<(), Error> {
     )))
 }
 
-/// Removes what an import keeps that is not done, or that follows. Berth's tables stay as they are. Returns what is
-/// to be said.
+/// Discards an import that is unfinished or follows a source. Berth's tables stay as they are. Returns a message.
 ///
 /// # Errors
-/// An import is at work, or the database fails.
+/// An import is running, or the database fails.
 pub async fn discard(target: &mut PgConnection) -> Result<String, Error> {
     if !kept::lock(target).await? {
         return Err(Error::Refused(
-            "another `berth import` is at work in Berth's database: stop it first".to_owned(),
+            "another `berth import` is running in Berth's database: stop it first".to_owned(),
         ));
     }
     let mut tx = target.begin().await?;
     let removed = kept::discard(&mut tx).await?;
     tx.commit().await?;
-    Ok(if removed { "what had been read was removed" } else { "there was nothing to remove" }
+    Ok(if removed { "the rows read so far were removed" } else { "there was nothing to remove" }
         .to_owned())
 }

@@ -1,4 +1,4 @@
-//! A database of OpenStack Placement: what it is, and its rows in one snapshot.
+//! A database of OpenStack Placement: its schema, and its rows in one snapshot.
 
 use std::sync::Once;
 use std::time::Duration;
@@ -17,29 +17,29 @@ use super::chunks::{self, Chunk, Chunks, Keys};
 use super::reference_url::{Access, Dialect, ReferenceUrl};
 use super::tables::{CONSUMER_TYPES, Column, Kind, Table};
 
-/// The versions of the schema, by the name of its migration: from the first release of its own (Stein) on.
+/// Versions of the schema, named by migration, from Stein (the first separate release) on.
 pub(super) const SCHEMAS: [&str; 5] =
     ["b4ed3a175331", "b5c396305c25", "611cd6dffd7b", CONSUMER_TYPES, "a082b8bb98d0"];
 
-/// The versions that have types of consumers.
+/// The versions that have consumer types.
 const WITH_TYPES: [&str; 2] = [CONSUMER_TYPES, "a082b8bb98d0"];
 
-/// Whether a version of the schema has types of consumers.
+/// Returns whether a version of the schema has consumer types.
 pub(super) fn has_types(version: &str) -> bool {
     WITH_TYPES.contains(&version)
 }
 
-/// How long connecting may take.
+/// Timeout for connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(30);
-/// How long the database may take for fingerprints of a table, or for the next row.
+/// Timeout for fingerprints of a table, and for the next row.
 const ANSWER_MAX: Duration = Duration::from_mins(5);
-/// Ranges of keys in one statement at the most.
+/// Maximum number of key ranges in one statement.
 pub(super) const KEYS_MAX: usize = 100;
 
 /// A row of a table: its columns as text.
 pub(super) type Values = Vec<Option<String>>;
 
-/// A database of OpenStack Placement, within a transaction.
+/// An OpenStack Placement database, within a transaction.
 pub(super) struct Database {
     pub(super) conn: AnyConnection,
     pub(super) dialect: Dialect,
@@ -47,7 +47,7 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Connects, begins a transaction, and checks that it is a database of OpenStack Placement.
+    /// Connects, begins a transaction, and checks the schema.
     pub(super) async fn open(url: &ReferenceUrl, access: Access) -> Result<Self, Error> {
         let conn = connect(url, access).await.map_err(Error::Reference)?;
         let mut database = Self { conn, dialect: url.dialect, schema: String::new() };
@@ -55,34 +55,32 @@ impl Database {
         Ok(database)
     }
 
-    /// The version of the schema.
     pub(super) fn schema(&self) -> &str {
         &self.schema
     }
 
-    /// Whether the version of the schema has types of consumers.
+    /// Returns whether the schema has consumer types.
     pub(super) fn has_types(&self) -> bool {
         has_types(&self.schema)
     }
 
-    /// Whether the version of the schema has the table.
+    /// Returns whether the schema has the table.
     pub(super) fn has(&self, table: &Table) -> bool {
         self.has_types() || table.name != "consumer_types"
     }
 
-    /// Whether the version of the schema has the column.
+    /// Returns whether the schema has the column.
     pub(super) fn has_column(&self, column: &Column) -> bool {
         self.has_types() || column.name != "consumer_type_id"
     }
 
-    /// Makes what was written last.
     pub(super) async fn commit(mut self) -> Result<(), Error> {
         sqlx::raw_sql("commit").execute(&mut self.conn).await.map_err(Error::Reference)?;
         self.close().await;
         Ok(())
     }
 
-    /// The number of rows of a table.
+    /// Counts the rows of a table.
     pub(super) async fn count(&mut self, table: &Table) -> Result<u64, Error> {
         let count = format!("select count(*) from {}", table.name);
         let count: i64 = sqlx::query_scalar(AssertSqlSafe(count))
@@ -92,13 +90,12 @@ impl Database {
         u64::try_from(count).map_err(|_| Error::Refused(format!("{} has {count} rows", table.name)))
     }
 
-    /// All rows of a table.
     pub(super) fn rows(&mut self, table: &'static Table) -> BoxStream<'_, Result<Values, Error>> {
         self.rows_with(table, &[])
     }
 
-    /// The rows of a table with these keys, of which there are [`KEYS_MAX`] at the most, in the order of the keys;
-    /// all rows if there are no keys.
+    /// The rows of a table with these keys (at most [`KEYS_MAX`] ranges), in the order of the keys; all rows if
+    /// `keys` is empty.
     pub(super) fn rows_with(
         &mut self,
         table: &'static Table,
@@ -116,7 +113,7 @@ impl Database {
         rows.map(row).boxed()
     }
 
-    /// How many keys each chunk of a table should have, as its rows are now.
+    /// Chooses the number of keys per chunk of a table from its current rows.
     pub(super) async fn width(&mut self, table: &'static Table) -> Result<i64, Error> {
         let extent = table.extent(self.dialect);
         let answer = sqlx::query(AssertSqlSafe(extent)).fetch_one(&mut self.conn);
@@ -124,7 +121,7 @@ impl Database {
         let number = |nth: usize| {
             let text: String = row.try_get(nth).map_err(Error::Reference)?;
             text.parse::<i64>().map_err(|_| {
-                Error::Refused(format!("{} has a key that is no number: {text:?}", table.name))
+                Error::Refused(format!("{} has a key that is not a number: {text:?}", table.name))
             })
         };
         Ok(chunks::width(number(0)?, number(1)?, number(2)?))
@@ -144,7 +141,7 @@ impl Database {
         chunks.collect::<Result<Chunks, sqlx::Error>>().map_err(Error::Reference)
     }
 
-    /// Ends the snapshot. A failure does not matter any more.
+    /// Ends the snapshot, ignoring errors.
     pub(super) async fn close(self) {
         drop(self.conn.close().await);
     }
@@ -154,13 +151,13 @@ impl Database {
     }
 }
 
-/// The number of a chunk, and what is known of it. The fingerprint is text, or bytes that may be no text.
+/// Reads the number and contents of a chunk. The fingerprint is text, or bytes that need not be UTF-8.
 fn chunk(row: &AnyRow, is_of_bytes: bool) -> Result<(i64, Chunk), sqlx::Error> {
     let number =
         |text: String| text.parse::<i64>().map_err(|error| sqlx::Error::Decode(Box::new(error)));
     let rows = u64::try_from(number(row.try_get(1)?)?)
         .map_err(|error| sqlx::Error::Decode(Box::new(error)))?;
-    // `group_concat` of rows with a NUL ends there in some versions, and is then null at worst.
+    // In some versions, `group_concat` stops at a NUL, and may then return null.
     let fingerprint = if is_of_bytes {
         let bytes: Option<Vec<u8>> = row.try_get(2)?;
         bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -171,24 +168,24 @@ fn chunk(row: &AnyRow, is_of_bytes: bool) -> Result<(i64, Chunk), sqlx::Error> {
     Ok((number(row.try_get(0)?)?, Chunk::new(rows, fingerprint)))
 }
 
-/// Waits for an answer, but not for ever.
+/// Awaits a response, with a timeout.
 async fn within<T>(bound: Duration, answer: impl Future<Output = T>) -> Result<T, Error> {
     timeout(bound, answer).await.map_err(|_| Error::Reference(timed_out(bound)))
 }
 
 fn timed_out(bound: Duration) -> sqlx::Error {
-    let why = format!("no answer within {} s", bound.as_secs());
+    let why = format!("no response within {} s", bound.as_secs());
     sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why))
 }
 
-/// The next row. A source that does not answer any more is given up.
+/// The next row, with a timeout.
 pub(super) async fn next(
     rows: &mut BoxStream<'_, Result<Values, Error>>,
 ) -> Result<Option<Values>, Error> {
     within(ANSWER_MAX, rows.try_next()).await?
 }
 
-/// Connects to a database, and begins a transaction: to read, one with a single snapshot.
+/// Connects to a database and begins a transaction; for reading, one with a single snapshot.
 pub(crate) async fn connect(
     url: &ReferenceUrl,
     access: Access,
@@ -218,9 +215,10 @@ pub(crate) async fn connect(
     Ok(conn)
 }
 
-/// Why there is no next row. A text that is not UTF-8 is named by the row before it: the row itself has not come.
+/// Describes a failure to read the next row. If a text is not UTF-8, the message names the row before it, since the
+/// row itself was not received.
 fn failure(error: sqlx::Error, table: &Table, before: Option<&str>) -> Error {
-    // Where PostgreSQL stores bytes of an unknown encoding, it looks at them when it sends them.
+    // If PostgreSQL stores bytes of an unknown encoding, it checks them when it sends them.
     let is_refused = |error: &dyn DatabaseError| error.code().as_deref() == Some("22021");
     let is_encoding = matches!(&error, sqlx::Error::Decode(_))
         || matches!(&error, sqlx::Error::Database(error) if is_refused(error.as_ref()));
@@ -253,7 +251,7 @@ fn values(row: &AnyRow, table: &Table) -> Result<Vec<Option<String>>, Error> {
     table.columns.iter().enumerate().map(value).collect()
 }
 
-/// Makes the drivers known, once in the life of the program.
+/// Registers the drivers, once per process.
 fn install_drivers() {
     static DRIVERS: [AnyDriver; 3] =
         [sqlx_mysql::any::DRIVER, sqlx::postgres::any::DRIVER, sqlx_sqlite::any::DRIVER];

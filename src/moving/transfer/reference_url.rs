@@ -1,20 +1,20 @@
-//! The URL of a database of OpenStack Placement, as SQLAlchemy writes it in placement.conf.
+//! The URL of an OpenStack Placement database, in SQLAlchemy's form as in placement.conf.
 
 use std::fmt;
 use std::str::FromStr;
 
 use url::Url;
 
-/// What is to be done with a database.
+/// Access mode to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// It is read, in one snapshot.
+    /// Reads it, in one snapshot.
     Read,
-    /// It is filled, in one transaction.
+    /// Fills it, in one transaction.
     Write,
 }
 
-/// The SQL that a database speaks.
+/// SQL dialect of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// MySQL or MariaDB.
@@ -25,14 +25,14 @@ pub(crate) enum Dialect {
     Sqlite,
 }
 
-/// Parameters of PyMySQL and SQLAlchemy that say nothing about where the data are.
+/// Parameters of PyMySQL and SQLAlchemy that do not affect the location.
 const IGNORED: [&str; 6] =
     ["charset", "connect_timeout", "read_timeout", "write_timeout", "plugin", "use_unicode"];
 
-/// Where libpq looks for PostgreSQL if it is given no host, on Debian.
+/// Directory of PostgreSQL's socket on Debian, where libpq connects without a host.
 const DEFAULT_SOCKET: &str = "/var/run/postgresql";
 
-/// The names of parameters: PyMySQL's, and those of the client used here.
+/// Parameter names of PyMySQL, and of the client used here.
 const TRANSLATED: [(&str, &str); 5] = [
     ("ssl_ca", "ssl-ca"),
     ("ssl_cert", "ssl-cert"),
@@ -41,11 +41,11 @@ const TRANSLATED: [(&str, &str); 5] = [
     ("unix_socket", "socket"),
 ];
 
-/// Where a database of OpenStack Placement is. Displayed without the password.
+/// Location of an OpenStack Placement database. Displayed without the password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceUrl {
     pub(crate) dialect: Dialect,
-    /// As the client understands it.
+    /// In the client's form.
     url: Url,
     shown: String,
 }
@@ -53,7 +53,7 @@ pub struct ReferenceUrl {
 impl FromStr for ReferenceUrl {
     type Err = String;
 
-    /// Reads a URL of SQLAlchemy, with or without the name of a Python driver:
+    /// Parses a URL of SQLAlchemy, with or without the name of a Python driver:
     /// `mysql+pymysql://user:password@host/placement`, `postgresql://...`, `sqlite:////path/of/file`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (scheme, rest) = text.split_once("://").ok_or("must be a URL, as in placement.conf")?;
@@ -64,7 +64,7 @@ impl FromStr for ReferenceUrl {
             "sqlite" => Dialect::Sqlite,
             _ => {
                 return Err(format!(
-                    "must begin with mysql, mariadb, postgresql or sqlite, and not with {name:?}"
+                    "must begin with mysql, mariadb, postgresql or sqlite, not {name:?}"
                 ));
             }
         };
@@ -72,13 +72,13 @@ impl FromStr for ReferenceUrl {
             return Self::of_file(rest);
         }
         let scheme = if dialect == Dialect::MySql { "mysql" } else { "postgres" };
-        // The parser wants a host behind a user's name; libpq then uses its socket, or the parameter `host`.
+        // The parser requires a host behind a user name; libpq uses its socket then, or the parameter `host`.
         let has_no_host = dialect == Dialect::Postgres && rest.contains("@/");
         let rest =
             if has_no_host { rest.replacen("@/", "@localhost/", 1) } else { rest.to_owned() };
         // The parser's own message does not repeat the URL, which may have a password.
         let mut url = Url::parse(&format!("{scheme}://{rest}"))
-            .map_err(|error| format!("is no URL that can be read: {error}"))?;
+            .map_err(|error| format!("is not a valid URL: {error}"))?;
         if has_no_host && !url.query_pairs().any(|(name, _)| name == "host") {
             url.query_pairs_mut().append_pair("host", DEFAULT_SOCKET);
         }
@@ -102,13 +102,13 @@ impl ReferenceUrl {
     pub(crate) fn to(&self, access: Access) -> Url {
         let mut url = self.url.clone();
         if self.dialect == Dialect::Sqlite {
-            // Without a mode, a file that is missing would be made.
+            // Without a mode, a missing file would be created.
             url.set_query(Some(if access == Access::Read { "mode=ro" } else { "mode=rw" }));
         }
         url
     }
 
-    /// The URL of a file: `/relative` or `//absolute`, behind `sqlite://`.
+    /// Parses the URL of a file: `/relative` or `//absolute`, after `sqlite://`.
     fn of_file(rest: &str) -> Result<Self, String> {
         let path = rest.split_once('?').map_or(rest, |(path, _)| path);
         let path = path.strip_prefix('/').filter(|path| !path.is_empty());
@@ -122,7 +122,7 @@ impl ReferenceUrl {
     }
 }
 
-/// Translates PyMySQL's parameters. One that is not known might have to do with safety.
+/// Translates PyMySQL's parameters. Unknown ones are refused, since they may concern security.
 fn use_own_parameters(url: &mut Url) -> Result<(), String> {
     let mut kept: Vec<(String, String)> = Vec::new();
     for (name, value) in url.query_pairs() {
@@ -133,14 +133,14 @@ fn use_own_parameters(url: &mut Url) -> Result<(), String> {
         let Some((_, ours)) = own else {
             let known = TRANSLATED.map(|(theirs, _)| theirs).join(", ");
             return Err(format!(
-                "has the parameter {name:?}, which is not known here (known are {known})"
+                "has the parameter {name:?}, which Berth does not know (it knows {known})"
             ));
         };
         kept.push(((*ours).to_owned(), value.into_owned()));
     }
     let names_ca = kept.iter().any(|(name, _)| name == "ssl-ca");
     if names_ca && !kept.iter().any(|(name, _)| name == "ssl-mode") {
-        // PyMySQL verifies the certificate as soon as it is given one to verify it with.
+        // PyMySQL verifies the server's certificate whenever it is given a CA.
         kept.push(("ssl-mode".to_owned(), "VERIFY_CA".to_owned()));
     }
     url.set_query(None);

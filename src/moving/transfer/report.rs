@@ -1,4 +1,4 @@
-//! What was read, written, and done about odd rows: in words and as JSON.
+//! The report of an import or export, as text and JSON.
 
 use std::time::Duration;
 
@@ -7,51 +7,50 @@ use serde::Serialize;
 use super::Error;
 use crate::observe::printable;
 
-/// How many findings of one kind are written out in words. JSON has all.
+/// Maximum number of findings of one kind in the text. JSON has all.
 const SHOWN: usize = 10;
-/// How long writing takes, in times of what is computed of the rows before: measured with 2,000 hosts and 40,000
-/// instances.
+/// Duration of writing, relative to computing the rows: measured with 2,000 hosts and 40,000 instances.
 const WRITING: f64 = 2.0;
-/// From so many seconds on, an estimate is in minutes.
+/// Estimates of at least this many seconds are shown in minutes.
 const MINUTES_FROM: f64 = 120.0;
 
-/// What an import or an export has done, or would do.
+/// Outcome of an import or export, or of a dry run.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// The database of OpenStack Placement, without its password; or the URL of the service.
+    /// The OpenStack Placement database, without its password; or the URL of the service.
     pub database: String,
     /// The version of its schema; or the microversion at which the service was read.
     pub schema: String,
-    /// Whether nothing was written because nothing was to be.
+    /// Whether this was a dry run.
     pub dry_run: bool,
-    /// After a dry run: how long an import will take.
+    /// Estimated duration of an import, after a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
-    /// What else the operator should know, in sentences.
+    /// Further notes for the operator.
     pub notes: Vec<String>,
-    /// The rows that were read, by table.
+    /// Rows read, by table.
     pub read: Vec<TableRows>,
-    /// The rows that were written, by table.
+    /// Rows written, by table.
     pub written: Vec<TableRows>,
     /// Rows that Berth stores differently, or not at all.
     pub findings: Vec<Finding>,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// How long an import will take, by what a dry run has measured.
+/// Estimated duration of an import, from the measurements of a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The seconds that an import will take.
+    /// Estimated seconds.
     pub seconds: f64,
-    /// The rows that were read.
+    /// Number of rows read.
     pub rows: u64,
-    /// How long reading them took, in seconds.
+    /// Seconds spent reading them.
     pub reading_seconds: f64,
 }
 
 impl Estimate {
-    /// The estimate after a dry run in which so many rows were read: how long reading took, and all of the dry run.
+    /// Estimates from a dry run: the rows read, the time spent reading, and the total time.
     pub(super) fn new(read: &[TableRows], reading: Duration, all: Duration) -> Self {
         let computing = all.saturating_sub(reading);
         let seconds = all + computing.mul_f64(WRITING);
@@ -79,7 +78,7 @@ impl Estimate {
     }
 }
 
-/// A time in whole seconds or minutes.
+/// A duration in whole seconds or minutes.
 fn about(seconds: f64) -> String {
     if seconds < MINUTES_FROM {
         format!("{:.0} s", seconds.max(1.0))
@@ -88,7 +87,7 @@ fn about(seconds: f64) -> String {
     }
 }
 
-/// How many rows a table has.
+/// Number of rows of a table.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct TableRows {
     /// The table.
@@ -100,19 +99,19 @@ pub struct TableRows {
 /// A row that Berth stores differently, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What is odd about it, in one word for all of its kind.
+    /// The kind of difference.
     pub kind: String,
     /// The row.
     pub row: String,
-    /// What becomes of it.
+    /// The treatment of the row in Berth.
     pub done: String,
-    /// Which provider, classes, consumer and project show something else for it than the old service does, and
-    /// which amount was left out: what `berth compare --import-report` goes by.
+    /// The provider, classes, consumer and project that differ from the old service because of it, and the amount
+    /// left out: used by `berth compare --import-report`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub about: Option<serde_json::Value>,
 }
 
-/// A finding as SQL gives it: what it is about is JSON, as text.
+/// A finding as returned by SQL; `about` is JSON as text.
 pub(super) type FindingRow = (String, String, String, Option<String>);
 
 impl Finding {
@@ -129,7 +128,7 @@ impl Report {
         printable::json(self)
     }
 
-    /// The report in words.
+    /// The report as text.
     pub fn words(&self) -> String {
         let mut lines = vec![format!("{} (schema {})", self.database, self.schema)];
         lines.extend(self.notes.iter().cloned());
@@ -154,17 +153,18 @@ impl Report {
 }
 
 impl Report {
-    /// How to find out whether clients see the same of both services; none if nothing was written.
+    /// How to verify that clients see the same in both services; `None` if nothing was written.
     fn advice(&self) -> Option<String> {
         let is_service = self.database.starts_with("http");
         let old = if is_service { self.database.trim_end_matches('/') } else { "http://OLD:8778" };
         let compare = format!("berth compare {old} http://BERTH:8778");
-        (!self.written.is_empty())
-            .then(|| format!("to verify it while both services run and nobody writes: {compare}"))
+        (!self.written.is_empty()).then(|| {
+            format!("to verify it while both services run and nothing is written: {compare}")
+        })
     }
 }
 
-/// A line that says how many rows each table has; none without tables.
+/// A line with the row count of each table; `None` without tables.
 fn tables(what: &str, tables: &[TableRows]) -> Option<String> {
     let each: Vec<String> = tables.iter().map(|it| format!("{} {}", it.rows, it.table)).collect();
     (!each.is_empty()).then(|| format!("{what}: {}", each.join(", ")))

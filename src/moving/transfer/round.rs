@@ -1,9 +1,9 @@
 //! A round of following: brings Berth's tables from one consistent state of the source to a later one.
 //!
-//! A round reads one snapshot of the source. It compares the fingerprints of all chunks with those that were
-//! recorded, reads the chunks that differ, and so knows which rows have gone and which have come. One
-//! transaction of Berth's takes them into the staging, and brings the providers and consumers that these rows
-//! are about to what the staging has then. Whatever fails leaves the state of the round before.
+//! A round reads one snapshot of the source. It compares the fingerprints of all chunks with the recorded ones, and
+//! reads the chunks that differ, to find the removed and added rows. One transaction on Berth's database applies
+//! these to the staging, and updates the providers and consumers that they affect. A failure leaves the state of the
+//! previous round.
 
 use std::time::Instant;
 
@@ -13,36 +13,36 @@ use super::Error;
 use super::chunks::{Changed, Chunks, runs};
 use super::fill::{check_count, chunk_of, rows_of};
 use super::kept;
-use super::load::{self, Before};
+use super::load::{self, TargetContents};
 use super::reference::{self, Database, KEYS_MAX};
 use super::report::TableRows;
 use super::staging::Writer;
 use super::tables::{TABLES, Table};
 use crate::moving::progress::Progress;
 
-/// What of the source is read.
+/// The rows of the source that a round reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// What differs by its fingerprint.
+    /// Chunks whose fingerprint has changed.
     Changed,
     /// All rows.
     Everything,
 }
 
-/// What a round has done.
+/// Outcome of a round.
 #[derive(Debug, Default)]
 pub(super) struct Round {
-    /// How many rows have changed, by table; those without any are left out.
+    /// Number of changed rows by table; unchanged tables are omitted.
     pub(super) changed: Vec<TableRows>,
-    /// How many rows the source counted.
+    /// Number of rows that the source counted.
     pub(super) compared: u64,
-    /// How many rows were read from the source.
+    /// Number of rows read from the source.
     pub(super) read: u64,
-    /// How many of Berth's providers were changed in some way, also by what is allocated from them.
+    /// Number of Berth's providers that changed, including their usage.
     pub(super) providers: u64,
 }
 
-/// A table of which chunks have changed.
+/// The changed chunks of a table.
 struct Difference {
     table: &'static Table,
     width: i64,
@@ -50,8 +50,8 @@ struct Difference {
     changed: Changed,
 }
 
-/// Makes a round, within the transaction of the caller, who locks and commits. `began` is when the snapshot of the
-/// source was taken.
+/// Runs a round in the transaction of the caller, who locks and commits. `began` is the time of the source's
+/// snapshot.
 pub(super) async fn make(
     source: &mut Database,
     conn: &mut PgConnection,
@@ -98,21 +98,21 @@ pub(super) async fn make(
     }
     if !round.changed.is_empty() || depth == Depth::Everything {
         load::lock(conn).await?;
-        // Again, because the others can write no more from here on.
+        // Checked again, because other clients can no longer write from here on.
         kept::refuse_foreign_writes(conn).await?;
         if depth == Depth::Changed {
             sqlx::raw_sql(include_str!("round.sql")).execute(&mut *conn).await?;
         }
         let progress = Progress::hidden();
         load::settle(conn, &progress).await?;
-        load::write(conn, Before::Something, &progress).await?;
+        load::write(conn, TargetContents::Something, &progress).await?;
         round.providers = load::announce_touched(conn).await?;
     }
     kept::set_as_of(conn, began.elapsed().as_secs_f64()).await?;
     Ok(round)
 }
 
-/// Whether all chunks of the source are still those that are recorded.
+/// Returns whether the chunks of the source still equal the recorded ones.
 pub(super) async fn is_unchanged(
     source: &mut Database,
     conn: &mut PgConnection,
@@ -127,7 +127,7 @@ pub(super) async fn is_unchanged(
     Ok(true)
 }
 
-/// Makes the tables for the rows of changed chunks, and for those that have gone and come.
+/// Creates the tables for the rows of changed chunks, and for removed and added rows.
 async fn prepare(conn: &mut PgConnection, table: &Table) -> Result<(), Error> {
     let name = table.name;
     let make = format!(
@@ -140,7 +140,7 @@ async fn prepare(conn: &mut PgConnection, table: &Table) -> Result<(), Error> {
 }
 
 impl Difference {
-    /// Reads the chunks that have changed. Returns how many rows they have.
+    /// Reads the changed chunks. Returns their number of rows.
     async fn read(&self, source: &mut Database, conn: &mut PgConnection) -> Result<u64, Error> {
         let into = format!("new_{}", self.table.name);
         let mut writer = Writer::begin(conn, &into, self.table).await?;
@@ -159,7 +159,7 @@ impl Difference {
         writer.finish().await
     }
 
-    /// Finds the rows that have gone and come, and takes them into the staging. Returns how many rows differ.
+    /// Finds removed and added rows, and applies them to the staging. Returns the number of rows that differ.
     async fn take(&self, conn: &mut PgConnection) -> Result<u64, Error> {
         let (table, changed, width) = (self.table.name, &self.changed, self.width);
         let (key, columns) = (self.table.chunked_by(), self.table.names().join(", "));

@@ -1,8 +1,7 @@
-//! The staging: the rows of the source as they are, in a schema of Berth's database.
+//! The staging: the unchanged rows of the source, in a schema of Berth's database.
 //!
-//! Whatever the source is, it makes the tables `source_*` with [`create`], and fills them with
-//! [`copy`] or a [`Writer`]: a row is the text of the columns that [`TABLES`] names, in their order. Everything
-//! after that is SQL: see [`super::load`].
+//! Every source creates the tables `source_*` with [`create`], and fills them with [`copy`] or a [`Writer`]: a row is
+//! the text of the columns in [`TABLES`], in their order. All later steps are SQL: see [`super::load`].
 
 use std::fmt::Write as _;
 
@@ -14,28 +13,28 @@ use super::Error;
 use super::reference::{self, Values};
 use super::tables::{Kind, TABLES, Table};
 
-/// The schema of an import that keeps what it has read until all of it is written.
+/// Schema of an import that keeps the staging until it is done.
 pub(super) const KEPT: &str = "berth_import";
-/// The schema of one that is made and dropped in the same transaction.
+/// Schema that is created and dropped in one transaction.
 pub(super) const ONCE: &str = "berth_import_once";
 
-/// How much is sent at once, in bytes.
+/// Size of a COPY message, in bytes.
 const CHUNK: usize = 1 << 20;
 
-/// A character that Unicode keeps for uses within a program. Texts are staged with this and `0` instead of a NUL, which
-/// PostgreSQL cannot store, and with this and `1` instead of the character itself, so that no two texts become one.
+/// A noncharacter of Unicode. In the staging, a NUL, which PostgreSQL cannot store, is this and `0`; the character
+/// itself is this and `1`, so that distinct texts stay distinct.
 const ESCAPE: char = '\u{fdd0}';
-/// What stands for a NUL in what Berth stores and shows.
+/// Replacement for a NUL in texts that Berth stores and shows.
 const INSTEAD_OF_NUL: &str = "\u{fffd}";
 
-/// A staged text as Berth stores it: [`shown`] does the same.
+/// Converts a staged text to the form that Berth stores, as [`shown`] does.
 const AS_TEXT: &str = "
     create function SCHEMA.as_text(staged text) returns text language sql immutable strict parallel safe as $$
         select replace(replace(staged, chr(64976) || '0', chr(65533)), chr(64976) || '1', chr(64976))
     $$;";
 
-/// A UUID in any spelling that OpenStack's clients may have used; null if it is none. Nearly all have the first
-/// form, for which no digits need to be picked out.
+/// Parses a UUID in any spelling accepted from OpenStack clients; null if invalid. Nearly all have the first form,
+/// which needs no picking of digits.
 const AS_UUID: &str = "
     create function SCHEMA.as_uuid_of_digits(digits text) returns uuid language sql immutable strict as $$
         select case when digits ~ '^[0-9a-f]{32}$' then digits::uuid end
@@ -51,7 +50,7 @@ const AS_UUID: &str = "
     end
     $$";
 
-/// Makes the schema with its tables, and looks for tables there that no other schema has.
+/// Creates the schema with its tables, and searches it for tables that exist in no other schema.
 pub(super) async fn create(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
     let created =
         sqlx::raw_sql(AssertSqlSafe(format!("create schema {schema}"))).execute(&mut *conn);
@@ -83,12 +82,11 @@ pub(super) async fn create(conn: &mut PgConnection, schema: &str) -> Result<(), 
     enter(conn, schema).await
 }
 
-/// Lets statements of this connection find the tables of the staging by their names alone. Temporary tables of the
-/// same names come first.
+/// Adds the staging to this connection's search path. Temporary tables of the same names come first.
 pub(super) async fn enter(conn: &mut PgConnection, schema: &str) -> Result<(), Error> {
     let path: String = sqlx::query_scalar("show search_path").fetch_one(&mut *conn).await?;
     if !path.ends_with(schema) {
-        // Statements over all rows may take long. Compiling the largest would take longer than running them.
+        // Statements over all rows may take long. Compiling the largest would take longer than running it.
         let set = format!(
             "set search_path = {path}, {schema}; set statement_timeout = 0; \
              set jit = off; set client_min_messages = warning"
@@ -98,7 +96,7 @@ pub(super) async fn enter(conn: &mut PgConnection, schema: &str) -> Result<(), E
     Ok(())
 }
 
-/// Copies rows into the table of the staging. Returns how many.
+/// Copies rows into the staging table. Returns their number.
 pub(super) async fn copy(
     conn: &mut PgConnection,
     table: &'static Table,
@@ -128,7 +126,7 @@ async fn write_all(
     Ok(())
 }
 
-/// Writes rows into a table with the columns of one of the source's.
+/// Writes rows into a table with the columns of a source table.
 pub(super) struct Writer<'c> {
     into: PgCopyIn<&'c mut PgConnection>,
     table: &'static Table,
@@ -147,12 +145,12 @@ impl<'c> Writer<'c> {
         Ok(Self { into, table, chunk: String::with_capacity(CHUNK + CHUNK / 4), rows: 0 })
     }
 
-    /// The rows that were written so far.
+    /// Number of rows written so far.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Writes a row. Returns whether that was the moment to send what had been collected.
+    /// Writes a row. Returns whether the buffer was sent.
     pub(super) async fn write(&mut self, values: &Values) -> Result<bool, Error> {
         write_row(values, self.table, &mut self.chunk)?;
         self.rows += 1;
@@ -164,13 +162,13 @@ impl<'c> Writer<'c> {
         Ok(is_full)
     }
 
-    /// Ends without the rows. A writer that is dropped instead leaves the connection out of step with the server.
+    /// Cancels the copy. Dropping a writer instead leaves the connection out of step with the server.
     pub(super) async fn abort(self) -> Result<(), Error> {
-        self.into.abort("the rows cannot be brought over").await?;
+        self.into.abort("the rows cannot be imported").await?;
         Ok(())
     }
 
-    /// Ends. Returns how many rows were written.
+    /// Completes the copy. Returns the number of rows written.
     pub(super) async fn finish(mut self) -> Result<u64, Error> {
         self.into.send(self.chunk.as_bytes()).await?;
         self.into.finish().await?;
@@ -188,12 +186,10 @@ fn write_row(values: &[Option<String>], table: &Table, into: &mut String) -> Res
             None => into.push_str("\\N"),
             Some(value) if column.kind == Kind::Text => escape(value, into),
             Some(value) => {
-                check_number(value, column.kind).map_err(|wrong| {
+                check_number(value, column.kind).map_err(|kind| {
                     let key = values.first().and_then(Option::as_deref).map_or("?", |key| key);
                     let (table, column) = (table.name, column.name);
-                    Error::Refused(format!(
-                        "{table}, row {key}: {column} is {wrong}, but {value:?}"
-                    ))
+                    Error::Refused(format!("{table}, row {key}: {column} is not {kind}: {value:?}"))
                 })?;
                 into.push_str(value);
             }
@@ -203,20 +199,18 @@ fn write_row(values: &[Option<String>], table: &Table, into: &mut String) -> Res
     Ok(())
 }
 
-/// What a value is not, if it is no number of this kind.
+/// Checks that a value is a number of this kind; the error names what it should be.
 fn check_number(value: &str, kind: Kind) -> Result<(), &'static str> {
     let is_number = value.parse::<f64>().is_ok();
     match kind {
-        _ if !is_number => Err("no number"),
-        Kind::Integer | Kind::Changed if value.parse::<i64>().is_err() => {
-            Err("no integer of 64 bits")
-        }
-        Kind::Amount if value.parse::<i32>().is_err() => Err("no integer of 32 bits"),
+        _ if !is_number => Err("a number"),
+        Kind::Integer | Kind::Changed if value.parse::<i64>().is_err() => Err("a 64-bit integer"),
+        Kind::Amount if value.parse::<i32>().is_err() => Err("a 32-bit integer"),
         Kind::Integer | Kind::Changed | Kind::Amount | Kind::Float | Kind::Text => Ok(()),
     }
 }
 
-/// A staged text, or a sentence with staged texts in it, as Berth shows it.
+/// Converts a staged text, or a message containing staged texts, to its shown form.
 pub(super) fn shown(staged: &str) -> String {
     staged.replace("\u{fdd0}0", INSTEAD_OF_NUL).replace("\u{fdd0}1", "\u{fdd0}")
 }
@@ -262,7 +256,7 @@ mod tests {
         assert_eq!(text, "7\ta\\tb\\\\c\\nd\u{fdd0}0\t\\N\n");
         let wrong = [Some("seven".to_owned()), None, None];
         let why = write_row(&wrong, table, &mut text).unwrap_err().to_string();
-        assert_eq!(why, "traits, row seven: id is no number, but \"seven\"");
+        assert_eq!(why, "traits, row seven: id is not a number: \"seven\"");
     }
 
     #[test]
@@ -276,12 +270,11 @@ mod tests {
         assert_eq!(row("2147483647"), Ok(()));
         for wrong in ["5000000000", "1.5"] {
             let why = row(wrong).unwrap_err();
-            let expected =
-                format!("inventories, row 5: total is no integer of 32 bits, but {wrong:?}");
+            let expected = format!("inventories, row 5: total is not a 32-bit integer: {wrong:?}");
             assert_eq!(why, expected);
         }
         assert_eq!(check_number("5000000000", Kind::Integer), Ok(()));
-        assert_eq!(check_number("1.5", Kind::Integer), Err("no integer of 64 bits"));
+        assert_eq!(check_number("1.5", Kind::Integer), Err("a 64-bit integer"));
         assert_eq!(check_number("1.5", Kind::Float), Ok(()));
     }
 }

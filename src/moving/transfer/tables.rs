@@ -3,17 +3,16 @@
 use super::chunks::Keys;
 use super::reference_url::Dialect;
 
-/// A table that is brought over.
+/// A table to import.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Its name in the source. The table in the staging is called `source_` and this.
+    /// Its name in the source. The staging table has the prefix `source_`.
     pub(super) name: &'static str,
-    /// Its columns.
     pub(super) columns: &'static [Column],
-    /// By which rows are sorted, and told apart. The first of these columns is the table's first column, by which
-    /// its rows are divided into chunks.
+    /// Columns that identify and sort the rows. The first of them is the table's first column, by which rows are
+    /// divided into chunks.
     pub(super) key: &'static [&'static str],
-    /// Columns that the staging computes of the others.
+    /// Columns that the staging computes from others.
     pub(super) computed: &'static str,
 }
 
@@ -24,18 +23,18 @@ pub(super) struct Column {
     pub(super) kind: Kind,
 }
 
-/// What a column contains.
+/// Type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An integer of up to 64 bits.
     Integer,
     /// An integer that Berth stores with 32 bits.
     Amount,
-    /// Text. A NUL, which PostgreSQL cannot store, is staged in another way: see [`super::staging`].
+    /// Text. A NUL, which PostgreSQL cannot store, is escaped: see [`super::staging`].
     Text,
     /// A floating point number.
     Float,
-    /// When the row was changed last, in seconds since 1970; made of two columns.
+    /// Modification time of the row, in seconds since 1970; computed from two columns.
     Changed,
 }
 
@@ -53,16 +52,15 @@ const fn text(name: &'static str) -> Column {
 
 const CHANGED: Column = Column { name: "updated_at", kind: Kind::Changed };
 
-/// The name as Berth shows it, which is computed of how it is staged.
+/// The name as Berth shows it, computed from the staged form.
 const SHOWN_NAME: &str = "shown text generated always as (SCHEMA.as_text(name)) stored";
 const SHOWN_EXTERNAL_ID: &str =
     "shown text generated always as (SCHEMA.as_text(external_id)) stored";
 
-/// Types of consumers came with this version of the schema.
+/// The first version of the schema with consumer types.
 pub(super) const CONSUMER_TYPES: &str = "422ece571366";
 
-/// All tables, in the order in which they are read. Those of types of consumers are left out before
-/// [`CONSUMER_TYPES`].
+/// All tables, in the order in which they are read. Those of consumer types are left out before [`CONSUMER_TYPES`].
 pub(super) const TABLES: [Table; 12] = [
     Table {
         name: "resource_classes",
@@ -174,7 +172,7 @@ pub(super) const TABLES: [Table; 12] = [
 ];
 
 impl Column {
-    /// The type of the column in the temporary table.
+    /// Type of the column in the temporary table.
     pub(super) fn sql_type(&self) -> &'static str {
         match self.kind {
             Kind::Integer | Kind::Amount | Kind::Changed => "bigint",
@@ -183,12 +181,12 @@ impl Column {
         }
     }
 
-    /// An expression that gives its value as text.
+    /// An expression for its value as text.
     fn as_text(&self, dialect: Dialect) -> String {
         let name = self.name;
         match (self.kind, dialect) {
             (Kind::Changed, Dialect::MySql) => {
-                // 0 is what comes of `0000-00-00`, which older servers take for a time.
+                // `0000-00-00`, which older servers accept as a time, becomes 0.
                 "cast(nullif(floor(unix_timestamp(coalesce(updated_at, created_at))), 0) as char)"
                     .to_owned()
             }
@@ -210,7 +208,7 @@ impl Column {
 }
 
 impl Column {
-    /// A parameter of this column's type, with its number, that stands for a value to be written.
+    /// A numbered query parameter with this column's type.
     pub(super) fn parameter(&self, dialect: Dialect, number: usize) -> String {
         match (self.kind, dialect) {
             (Kind::Changed, Dialect::MySql) => "from_unixtime(?)".to_owned(),
@@ -230,12 +228,12 @@ impl Table {
         self.columns.iter().map(|column| column.name).collect()
     }
 
-    /// The column by which its rows are divided into chunks.
+    /// The column by which rows are divided into chunks.
     pub(super) fn chunked_by(&self) -> &'static str {
         self.key.first().map_or("id", |key| key)
     }
 
-    /// Expressions that give the columns as text.
+    /// Expressions for the columns as text.
     fn texts(&self, dialect: Dialect, has_types: bool) -> Vec<String> {
         let text = |column: &Column| {
             if column.name == "consumer_type_id" && !has_types {
@@ -247,11 +245,11 @@ impl Table {
         self.columns.iter().map(text).collect()
     }
 
-    /// A query of the rows with these keys, or of all rows if there are none, each column as text.
+    /// A query for the rows with these keys, or for all rows if `keys` is empty, with each column as text.
     pub(super) fn select(&self, dialect: Dialect, has_types: bool, keys: &[Keys]) -> String {
         let columns = self.texts(dialect, has_types).join(", ");
         let (name, key) = (self.name, self.chunked_by());
-        // With the table's name: by itself, that of a column would mean the text.
+        // Qualified, because an unqualified name would mean the text.
         let order: Vec<String> = self.key.iter().map(|key| format!("{name}.{key}")).collect();
         let order = order.join(", ");
         let within = |keys: &Keys| format!("({key} >= {} and {key} < {})", keys.first, keys.end);
@@ -264,13 +262,12 @@ impl Table {
         format!("select {columns} from {name} {only}order by {order}")
     }
 
-    /// A query of all chunks of `width` keys: the number of each, its rows, and a fingerprint of all that is
-    /// read of them.
+    /// A query for all chunks of `width` keys: number, row count, and a fingerprint of the columns that are read.
     ///
-    /// A fingerprint is the sum of a number for each row, so that the order of rows does not matter. In `MySQL`,
-    /// the number is a product of two CRCs of 32 bits, of the row and of its key. A CRC alone would not do: CRCs
-    /// of rows of which the same bits change do so together, such as two generations that both go from 1 to 2, and
-    /// their sum would stay the same too often. `PostgreSQL` has 60 bits of an MD5. `SQLite` has neither; there it
+    /// A fingerprint is the sum of one number per row, so it does not depend on the order of rows. In `MySQL`, the
+    /// number is the product of two 32-bit CRCs, of the row and of its key. A single CRC is not enough: when the same
+    /// bits change in two rows, such as two generations that both go from 1 to 2, their CRCs change together, and the
+    /// sum would stay the same too often. `PostgreSQL` uses 60 bits of an MD5. `SQLite` has neither; its fingerprint
     /// is the text of the rows, as bytes because it need not be UTF-8, which [`super::chunks`] hashes.
     pub(super) fn fingerprints(&self, dialect: Dialect, has_types: bool, width: i64) -> String {
         let texts = self.texts(dialect, has_types);
@@ -306,7 +303,7 @@ impl Table {
         }
     }
 
-    /// A query of how many rows there are, and of the lowest and the highest key.
+    /// A query for the row count, and the lowest and the highest key.
     pub(super) fn extent(&self, dialect: Dialect) -> String {
         let text = match dialect {
             Dialect::MySql => "char",

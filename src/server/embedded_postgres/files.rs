@@ -1,8 +1,8 @@
 //! Files and directories of the private PostgreSQL.
 //!
-//! Started as root, Berth opens files in a directory that belongs to the user that PostgreSQL runs
-//! as, and that user could have put links there. So nothing is opened through a link, and the owner
-//! and the kind of everything are checked on what was opened, not on its path.
+//! If started as root, Berth opens files in a directory that belongs to PostgreSQL's user, who could have put links
+//! there. Therefore no link is followed, and the owner and the kind of each file are checked after opening it, not by
+//! path.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read};
@@ -15,14 +15,14 @@ use uuid::Uuid;
 
 use super::{Result, SystemUser, failure};
 
-/// The longest path of a socket's directory that systems take for a socket in it, in bytes.
+/// Maximum length of a socket's directory, in bytes.
 const SOCKET_DIR_LENGTH_MAX: usize = 80;
-/// The largest file that tells the version of a cluster, in bytes.
+/// Maximum size of the file with a cluster's version, in bytes.
 const VERSION_BYTES_MAX: u64 = 64;
 const ROOT: u32 = 0;
 
-/// A directory that was checked when it was opened. Files in it are found by its descriptor, so
-/// that its path may lead elsewhere later.
+/// A directory that was checked when it was opened. Files in it are opened relative to its descriptor, so that
+/// changes of its path have no effect.
 #[derive(Debug)]
 pub(super) struct Directory {
     handle: File,
@@ -31,21 +31,21 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the data directory, and makes it if there is none. It belongs to root, to this
-    /// process's user or to PostgreSQL's. The path itself may be a link: the operator chose it.
+    /// Opens or creates the data directory. It belongs to root, to this process's user or to PostgreSQL's. The path
+    /// itself may be a link, since the operator chose it.
     ///
     /// # Errors
-    /// It cannot be made or opened, or it belongs to somebody else.
+    /// It cannot be created or opened, or it belongs to another user.
     pub(super) fn open(path: &Path, user: Option<&SystemUser>) -> Result<Self> {
-        let told = |error: io::Error| failure(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| failure(format!("{}: {error}", path.display()));
         if let Some(parent) = path.parent() {
-            std::fs::create_dir_all(parent).map_err(told)?;
+            std::fs::create_dir_all(parent).map_err(failed)?;
         }
-        if make(path).map_err(told)? {
-            give(&open_directory(path, OFlags::NOFOLLOW).map_err(told)?, user).map_err(told)?;
+        if make(path).map_err(failed)? {
+            give(&open_directory(path, OFlags::NOFOLLOW).map_err(failed)?, user).map_err(failed)?;
         }
-        let handle = open_directory(path, OFlags::empty()).map_err(told)?;
-        let (owner, owners) = (handle.metadata().map_err(told)?.uid(), owners(user));
+        let handle = open_directory(path, OFlags::empty()).map_err(failed)?;
+        let (owner, owners) = (handle.metadata().map_err(failed)?.uid(), owners(user));
         if owner != ROOT && !owners.contains(&owner) {
             return Err(failure(format!(
                 "{} belongs to the user with id {owner}, who could change what is in it: choose \
@@ -56,13 +56,13 @@ impl Directory {
         Ok(Self { handle, path: path.to_owned(), owners })
     }
 
-    /// Opens a file in it for writing at its end, and makes it if there is none.
+    /// Opens or creates a file in it for appending.
     ///
     /// # Errors
-    /// There is something else than a file of ours by this name.
+    /// The name exists, but is not a file that belongs to Berth.
     pub(super) fn file(&self, name: &str) -> Result<File> {
         let path = self.path.join(name);
-        // Without blocking, because a pipe would be waited for.
+        // Non-blocking, because opening a pipe would wait for its other end.
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR);
@@ -80,14 +80,14 @@ impl Directory {
             return Err(refused(&path, "has another name (a hard link)"));
         }
         if !self.owners.contains(&found.uid()) {
-            return Err(refused(&path, "belongs to somebody else"));
+            return Err(refused(&path, "belongs to another user"));
         }
         Ok(file)
     }
 }
 
-/// The user who runs the cluster in a data directory: the owner of both. `None` if that is root, or
-/// if they belong to two users.
+/// The user who runs the cluster in a data directory: the owner of both. `None` if that is root, or if they belong to
+/// two users.
 pub(super) fn owner(data: &Path) -> Option<SystemUser> {
     let directory = std::fs::metadata(data).ok()?;
     let cluster = std::fs::symlink_metadata(data.join("postgres")).ok()?;
@@ -96,35 +96,34 @@ pub(super) fn owner(data: &Path) -> Option<SystemUser> {
     is_one.then(|| SystemUser { name: format!("with id {uid}"), uid, gid })
 }
 
-/// The version of PostgreSQL that a cluster is of; none if there is no cluster.
+/// The PostgreSQL version of a cluster; `None` if there is no cluster.
 ///
 /// # Errors
-/// The file that tells it is no such file, or belongs to somebody else.
+/// The version file is invalid, or belongs to another user.
 pub(super) fn cluster_version(cluster: &Path, user: Option<&SystemUser>) -> Result<Option<u32>> {
     let path = cluster.join("PG_VERSION");
-    let told = |error: io::Error| failure(format!("{}: {error}", path.display()));
+    let failed = |error: io::Error| failure(format!("{}: {error}", path.display()));
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match File::options().read(true).custom_flags(bits(flags)).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(told(error)),
+        Err(error) => return Err(failed(error)),
     };
-    let found = file.metadata().map_err(told)?;
+    let found = file.metadata().map_err(failed)?;
     if !found.is_file() || !owners(user).contains(&found.uid()) {
         return Err(refused(&path, "is not a file of PostgreSQL's user"));
     }
     let mut text = String::new();
-    file.take(VERSION_BYTES_MAX).read_to_string(&mut text).map_err(told)?;
+    file.take(VERSION_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
     let version = text.trim().parse().map_err(|_| refused(&path, "does not have a version"))?;
     Ok(Some(version))
 }
 
-/// The directory of the socket: the data directory, unless its path is too long for a socket. Then
-/// it is one below `temporary`, which keeps its name from start to start unless somebody else has
-/// taken that name.
+/// The directory of the socket: the data directory, unless its path is too long for a socket. Then it is one below
+/// `temporary`, with a name that stays the same between starts unless another user has taken it.
 ///
 /// # Errors
-/// There is no path that is short enough, or no directory can be made.
+/// No path is short enough, or no directory can be created.
 pub(super) fn socket_directory(
     data: &Path,
     temporary: &Path,
@@ -155,19 +154,19 @@ fn short_enough(directory: PathBuf) -> Result<PathBuf> {
     )))
 }
 
-/// Makes a directory that only PostgreSQL's user enters, or finds it as it was made.
+/// Creates a directory that only PostgreSQL's user can enter, or checks an existing one.
 fn private(path: &Path, user: Option<&SystemUser>) -> Result<()> {
-    let told = |error: io::Error| failure(format!("{}: {error}", path.display()));
-    make(path).map_err(told)?;
-    let handle = open_directory(path, OFlags::NOFOLLOW).map_err(told)?;
-    let found = handle.metadata().map_err(told)?;
+    let failed = |error: io::Error| failure(format!("{}: {error}", path.display()));
+    make(path).map_err(failed)?;
+    let handle = open_directory(path, OFlags::NOFOLLOW).map_err(failed)?;
+    let found = handle.metadata().map_err(failed)?;
     if !owners(user).contains(&found.uid()) || found.mode() & 0o077 != 0 {
-        return Err(refused(path, "is open to somebody else"));
+        return Err(refused(path, "is accessible to other users"));
     }
-    give(&handle, user).map_err(told)
+    give(&handle, user).map_err(failed)
 }
 
-/// Makes a directory for its owner only. False: there is something by this name.
+/// Creates a directory for its owner only. Returns `false` if the name exists.
 fn make(path: &Path) -> io::Result<bool> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => Ok(true),
@@ -180,23 +179,23 @@ fn open_directory(path: &Path, flags: OFlags) -> io::Result<File> {
     File::options().read(true).custom_flags(bits(OFlags::DIRECTORY | flags)).open(path)
 }
 
-/// Gives a directory of ours to PostgreSQL's user.
+/// Transfers a directory from this process's user to PostgreSQL's.
 fn give(directory: &File, user: Option<&SystemUser>) -> io::Result<()> {
     let Some(user) = user else { return Ok(()) };
     if !owners(Some(user)).contains(&directory.metadata()?.uid()) {
-        return Err(io::Error::other("it belongs to somebody else already"));
+        return Err(io::Error::other("it belongs to another user already"));
     }
     fchown(directory, Some(user.uid), Some(user.gid))
 }
 
-/// Who may own what is opened: this process's user and PostgreSQL's.
+/// Permitted owners of opened files: this process's user and PostgreSQL's.
 fn owners(user: Option<&SystemUser>) -> [u32; 2] {
     let own = rustix::process::geteuid().as_raw();
     [own, user.map_or(own, |user| user.uid)]
 }
 
 fn refused(path: &Path, why: &str) -> super::Failure {
-    failure(format!("{} {why}: look who put it there, and remove it", path.display()))
+    failure(format!("{} {why}: find out who put it there, and remove it", path.display()))
 }
 
 fn bits(flags: OFlags) -> i32 {

@@ -1,10 +1,9 @@
-//! The private PostgreSQL that `berth serve` runs when it is given no database. Other commands use it
-//! while it runs, or start it for as long as they take; only `berth serve` makes one.
+//! The private PostgreSQL that `berth serve` runs if no database is configured. Other commands use it while it runs,
+//! or start it temporarily; only `berth serve` creates one.
 //!
-//! It uses the installed server programs, creates a cluster on first use, listens on a Unix socket only,
-//! and starts and stops with Berth. The server is the child of a small shell script that waits for the end
-//! of its input and then stops the server, so the server ends even when Berth is killed. If the server dies,
-//! it is started again.
+//! It uses the installed server programs, creates a cluster on first use, listens on a Unix socket only, and starts
+//! and stops with Berth. The server is the child of a small shell script that waits for the end of its input and then
+//! stops the server, so it stops even if Berth is killed. If the server dies, it is restarted.
 
 mod files;
 #[cfg(test)]
@@ -26,28 +25,27 @@ use tokio::time::{Instant, sleep, timeout};
 use self::files::Directory;
 use crate::store::error::described;
 
-/// How long the server may take to answer after it was started; recovery after a crash is in it.
+/// Timeout for the server's start, including recovery after a crash.
 const START_MAX: Duration = Duration::from_mins(2);
-/// How long it may take to stop.
+/// Timeout for the server's stop.
 const STOP_MAX: Duration = Duration::from_mins(1);
-/// The pause before a server that died is started again.
+/// Pause before the restart of a server that died.
 const RESTART_PAUSE: Duration = Duration::from_millis(500);
 
-/// The environment variable that names the directory of PostgreSQL's server programs. It is an
-/// alternative to PATH, which loses to the newest installed version, and so no option of `serve`:
-/// every command that starts the private PostgreSQL has to find the same programs.
+/// Environment variable with the directory of PostgreSQL's server programs. It is not an option of `serve`, because
+/// every command that starts the private PostgreSQL must find the same programs; PATH would lose to the newest
+/// installed version.
 pub(crate) const PROGRAMS_VARIABLE: &str = "BERTH_POSTGRES_BIN";
 
 const NAME: &str = "berth";
 const LOCK: &str = "berth.lock";
 const LOG: &str = "postgres.log";
 
-/// Starts the server in the background, passes the end of input on to it as a fast shutdown, and
-/// ends when it ends.
+/// Starts the server in the background, shuts it down when the input ends, and exits with it.
 const SUPERVISOR: &str = "exec 3<&0; \"$@\" 3<&- </dev/null & server=$!; \
     { cat <&3 >/dev/null; kill -INT $server 2>/dev/null; } & exec 3<&-; wait $server";
 
-/// Why the private PostgreSQL cannot run: a sentence for the operator.
+/// An error of the private PostgreSQL, as a message for the operator.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(String);
@@ -58,7 +56,7 @@ fn failure(what: impl Into<String>) -> Failure {
     Failure(what.into())
 }
 
-/// A failure that the error describes well enough.
+/// A failure with the error's own message.
 fn plain(error: impl std::fmt::Display) -> Failure {
     failure(error.to_string())
 }
@@ -69,20 +67,20 @@ pub struct EmbeddedPostgres {
     options: PgConnectOptions,
     stop: watch::Sender<bool>,
     supervisor: JoinHandle<()>,
-    /// Locked as long as this process uses the directory.
+    /// Locked while this process uses the directory.
     _lock: File,
 }
 
-/// A private PostgreSQL that was there already.
+/// An existing private PostgreSQL.
 #[derive(Debug)]
 pub enum Existing {
-    /// Another process runs it; how to connect to it.
+    /// Another process runs it; the connection options.
     Running(PgConnectOptions),
-    /// It was started, and stops with this.
+    /// It was started, and stops when this is dropped.
     Started(EmbeddedPostgres),
 }
 
-/// A PostgreSQL cluster: where its files and programs are, and the user who runs it.
+/// A PostgreSQL cluster: its files and programs, and the user who runs it.
 #[derive(Clone, Debug)]
 struct Cluster {
     programs: PathBuf,
@@ -95,7 +93,7 @@ struct Cluster {
     user: Option<SystemUser>,
 }
 
-/// An unprivileged user, for when Berth itself was started as root, whom PostgreSQL refuses.
+/// An unprivileged user, used if Berth runs as root, because PostgreSQL refuses root.
 #[derive(Clone, Debug)]
 struct SystemUser {
     name: String,
@@ -104,19 +102,18 @@ struct SystemUser {
 }
 
 impl EmbeddedPostgres {
-    /// Starts the server over the given directory, and makes cluster and database if there are
-    /// none yet.
+    /// Starts the server over the given directory, and creates cluster and database if they do not exist.
     ///
     /// # Errors
-    /// What is missing or in the way, and what to do about it.
+    /// A message: the obstacle, and how to remove it.
     pub async fn start(directory: &Path) -> Result<Self> {
         Self::start_with(directory, &[]).await
     }
 
-    /// As [`EmbeddedPostgres::start`], with further settings of the server, as `name=value`.
+    /// Like [`EmbeddedPostgres::start`], with further settings of the server, as `name=value`.
     ///
     /// # Errors
-    /// As [`EmbeddedPostgres::start`].
+    /// As for [`EmbeddedPostgres::start`].
     pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self> {
         let directory = &std::path::absolute(directory).map_err(plain)?;
         let user = unprivileged()?;
@@ -131,10 +128,10 @@ impl EmbeddedPostgres {
         Self::start_locked(directory, settings, user, data, lock).await
     }
 
-    /// Finds the server that another process runs over the directory, or starts it. Makes nothing.
+    /// Finds the server that another process runs over the directory, or starts it. Creates nothing.
     ///
     /// # Errors
-    /// There is no cluster in the directory; or as [`EmbeddedPostgres::start`].
+    /// There is no cluster in the directory; or as for [`EmbeddedPostgres::start`].
     pub async fn existing(directory: &Path) -> Result<Existing> {
         let directory = &std::path::absolute(directory).map_err(plain)?;
         let user = match files::owner(directory) {
@@ -143,9 +140,8 @@ impl EmbeddedPostgres {
         };
         if files::cluster_version(&directory.join("postgres"), user.as_ref())?.is_none() {
             return Err(failure(format!(
-                "there is no private PostgreSQL in {}, and only `berth serve` makes one: say which \
-                 database is meant by --config (/etc/berth/berth.toml if it is there), \
-                 --database-url or --data-dir",
+                "there is no private PostgreSQL in {}, and only `berth serve` creates one: set the \
+                 database with --config (default: /etc/berth/berth.toml), --database-url or --data-dir",
                 directory.display()
             )));
         }
@@ -199,7 +195,7 @@ impl EmbeddedPostgres {
         Ok(embedded)
     }
 
-    /// How to connect to it.
+    /// The connection options.
     pub fn options(&self) -> PgConnectOptions {
         self.options.clone()
     }
@@ -220,7 +216,7 @@ impl EmbeddedPostgres {
                 Ok(conn) => break conn,
                 Err(error) if began.elapsed() > START_MAX || self.supervisor.is_finished() => {
                     return Err(failure(format!(
-                        "the private PostgreSQL does not answer: {}",
+                        "the private PostgreSQL does not respond: {}",
                         described(&error)
                     )));
                 }
@@ -240,10 +236,10 @@ impl EmbeddedPostgres {
     }
 }
 
-/// Watches over the server until told to stop: starts it again when it dies.
+/// Supervises the server until it is to stop: restarts it when it dies.
 async fn supervise(cluster: Cluster, mut child: Child, mut stopped: watch::Receiver<bool>) {
     loop {
-        // Taken out because waiting for a child closes its input, which here means to stop it.
+        // Taken out, because waiting for a child closes its input, which would stop the server.
         let input = child.stdin.take();
         tokio::select! {
             status = child.wait() => {
@@ -271,18 +267,18 @@ async fn supervise(cluster: Cluster, mut child: Child, mut stopped: watch::Recei
     }
 }
 
-/// Waits until the server is to stop, which it also is when the [`EmbeddedPostgres`] has been dropped.
+/// Waits until the server is to stop, or the [`EmbeddedPostgres`] was dropped.
 async fn wait_for_stop(stopped: &mut watch::Receiver<bool>) {
     drop(stopped.wait_for(|stop| *stop).await);
 }
 
 impl Cluster {
-    /// A command run by whoever owns the cluster.
+    /// A command that is run as the owner of the cluster.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        // A group of its own: Ctrl-C in a terminal is for Berth, which then stops the server.
+        // In a process group of its own, so that Ctrl-C reaches Berth only, which then stops the server.
         command.process_group(0).current_dir("/").env_remove("PGDATA");
-        // What systemd tells Berth is not for PostgreSQL, which would speak to systemd itself.
+        // PostgreSQL would notify systemd itself with these variables.
         for variable in
             ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS"]
         {
@@ -321,9 +317,9 @@ fn spawn(cluster: &Cluster) -> Result<Child> {
         .map_err(|error| failure(format!("the private PostgreSQL does not start: {error}")))
 }
 
-/// Whether the server's user can work in the directory.
+/// Checks that the server's user can work in the directory.
 async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
-    let told = |error: std::io::Error| failure(format!("{}: {error}", directory.display()));
+    let failed = |error: std::io::Error| failure(format!("{}: {error}", directory.display()));
     let Some(user) = user else { return Ok(()) };
     let can_enter = Command::new("test")
         .arg("-w")
@@ -332,7 +328,7 @@ async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
         .gid(user.gid)
         .status()
         .await
-        .map_err(told)?
+        .map_err(failed)?
         .success();
     if can_enter {
         return Ok(());
@@ -345,18 +341,18 @@ async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
     )))
 }
 
-/// Locks the directory; `None` if another process has.
+/// Locks the directory; `None` if another process has locked it.
 fn lock(data: &Directory) -> Result<Option<File>> {
     let file = data.file(LOCK)?;
     Ok(file.try_lock().is_ok().then_some(file))
 }
 
-/// How to connect to the server by the directory of its socket.
+/// Options for connecting to the server through its socket.
 fn options(socket: &Path) -> PgConnectOptions {
     PgConnectOptions::new_without_pgpass().socket(socket).username(NAME).database(NAME)
 }
 
-/// The user to run the server as: none if this process is not root.
+/// The user to run the server as; `None` if this process is not root.
 fn unprivileged() -> Result<Option<SystemUser>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
@@ -377,9 +373,8 @@ fn user_in(passwd: &str, name: &str) -> Option<SystemUser> {
     Some(SystemUser { name: name.to_owned(), uid, gid })
 }
 
-/// Where the server programs are: those of the cluster's version if there is a cluster, the newest
-/// otherwise.
-async fn programs(cluster: &Path, wanted: Option<u32>) -> Result<PathBuf> {
+/// The directory of the server programs: those of the cluster's version, or the newest if there is no cluster.
+async fn programs(cluster: &Path, needed: Option<u32>) -> Result<PathBuf> {
     let mut found = Vec::new();
     for directory in program_directories().await {
         if let Some(version) = version_of(&directory).await {
@@ -387,16 +382,16 @@ async fn programs(cluster: &Path, wanted: Option<u32>) -> Result<PathBuf> {
         }
     }
     found.sort();
-    let chosen = match wanted {
-        Some(wanted) => found.iter().rev().find(|(version, _)| *version == wanted),
+    let chosen = match needed {
+        Some(needed) => found.iter().rev().find(|(version, _)| *version == needed),
         None => found.last(),
     };
     if let Some((_, directory)) = chosen {
         return Ok(directory.clone());
     }
-    let needs = wanted.map(|wanted| {
+    let needs = needed.map(|needed| {
         let data = cluster.display();
-        format!("the data in {data} needs PostgreSQL {wanted}, whose server programs are not")
+        format!("the data in {data} needs PostgreSQL {needed}, whose server programs are not")
     });
     Err(failure(match (needs, named_programs()) {
         (Some(needs), Some(named)) => {
@@ -416,8 +411,8 @@ async fn programs(cluster: &Path, wanted: Option<u32>) -> Result<PathBuf> {
     }))
 }
 
-/// The directories with server programs: the one that [`PROGRAMS_VARIABLE`] names, or else those of
-/// Debian's packages, of `pg_config` and of PATH.
+/// The directories with server programs: the one in [`PROGRAMS_VARIABLE`], or else those of Debian's packages, of
+/// `pg_config` and of PATH.
 async fn program_directories() -> Vec<PathBuf> {
     let mut directories = Vec::new();
     if let Some(named) = named_programs() {
@@ -438,7 +433,7 @@ async fn program_directories() -> Vec<PathBuf> {
     directories
 }
 
-/// The directory that the operator has named; an empty name is none.
+/// The directory that the operator has set; an empty value counts as unset.
 fn named_programs() -> Option<PathBuf> {
     let named = std::env::var_os(PROGRAMS_VARIABLE).filter(|named| !named.is_empty())?;
     std::path::absolute(named).ok()
@@ -448,21 +443,21 @@ fn has_programs(directory: &Path) -> bool {
     ["postgres", "initdb", "pg_ctl"].iter().all(|name| directory.join(name).is_file())
 }
 
-/// The major version that `postgres --version` tells.
+/// The major version in the output of `postgres --version`.
 async fn version_of(directory: &Path) -> Option<u32> {
     let output = Command::new(directory.join("postgres")).arg("--version").output().await.ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.split_whitespace().find_map(|word| word.split('.').next()?.parse().ok())
 }
 
-/// Makes the cluster beside its place and moves it there when it is whole.
+/// Creates the cluster under a temporary name, and renames it when it is complete.
 async fn create_cluster(cluster: &Cluster) -> Result<()> {
     let new = cluster.directory.with_extension("new");
-    let told = |error: std::io::Error| failure(format!("{}: {error}", new.display()));
+    let failed = |error: std::io::Error| failure(format!("{}: {error}", new.display()));
     if new.exists() {
-        std::fs::remove_dir_all(&new).map_err(told)?;
+        std::fs::remove_dir_all(&new).map_err(failed)?;
     }
-    tracing::info!(directory = %cluster.directory.display(), "making a PostgreSQL cluster");
+    tracing::info!(directory = %cluster.directory.display(), "creating a PostgreSQL cluster");
     let output = cluster
         .command(cluster.programs.join("initdb"))
         .arg("-D")
@@ -475,22 +470,22 @@ async fn create_cluster(cluster: &Cluster) -> Result<()> {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
         return Err(failure(format!("initdb failed: {}", words.trim())));
     }
-    std::fs::rename(&new, &cluster.directory).map_err(told)
+    std::fs::rename(&new, &cluster.directory).map_err(failed)
 }
 
-/// Waits for a server that an earlier Berth left behind when it was killed: its supervisor is stopping
-/// it. If it stays, it is told to stop.
+/// Waits for a server that a killed Berth has left running: its supervisor is stopping it. If it keeps running, it is
+/// stopped here.
 async fn stop_leftover(cluster: &Cluster) {
     let began = Instant::now();
-    let mut told = false;
+    let mut is_logged = false;
     while began.elapsed() < STOP_MAX {
         let status = cluster.pg_ctl(&["status"]).await;
         // 3: no server is running.
         if status.is_ok_and(|output| output.status.code() == Some(3)) {
             return;
         }
-        if !told && began.elapsed() > Duration::from_secs(5) {
-            told = true;
+        if !is_logged && began.elapsed() > Duration::from_secs(5) {
+            is_logged = true;
             tracing::warn!("stopping a PostgreSQL that was left running");
             drop(cluster.pg_ctl(&["-m", "fast", "-W", "stop"]).await);
         }

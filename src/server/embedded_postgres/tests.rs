@@ -1,4 +1,4 @@
-//! Tests of what is opened beside the private PostgreSQL, and through what it is not.
+//! Tests of the files beside the private PostgreSQL, and that links are not followed.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::files::{Directory, cluster_version, socket_directory};
 use super::{EmbeddedPostgres, LOCK, LOG};
 
-/// A user that nothing of these tests belongs to.
+/// A user that owns none of the tests' files.
 const SOMEBODY_ELSE: u32 = 54_321;
 
 fn is_root() -> bool {
@@ -24,7 +24,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// As with a link to a file of root's, which was emptied.
+/// A link to a file of root's used to be followed, and the file emptied.
 #[tokio::test]
 async fn a_link_in_the_place_of_the_lock_is_not_followed() {
     let folder = tempfile::tempdir().unwrap();
@@ -50,8 +50,8 @@ fn only_files_of_ours_are_opened_in_the_data_directory() {
     std::fs::write(&precious, "precious").unwrap();
     let path = data.join(LOG);
     let refused = |why: &str| {
-        let told = directory.file(LOG).unwrap_err().to_string();
-        assert!(told.contains(&format!("postgres.log {why}")), "{told}");
+        let error = directory.file(LOG).unwrap_err().to_string();
+        assert!(error.contains(&format!("postgres.log {why}")), "{error}");
         assert_eq!(text_of(&precious), "precious");
     };
 
@@ -75,7 +75,7 @@ fn only_files_of_ours_are_opened_in_the_data_directory() {
     assert_eq!(text_of(&path), "a line\nanother\n");
     if is_root() {
         chown(&path, Some(SOMEBODY_ELSE), None).unwrap();
-        refused("belongs to somebody else");
+        refused("belongs to another user");
     }
 }
 
@@ -118,7 +118,7 @@ fn the_version_of_a_cluster_is_a_number_in_a_file_of_its_owner() {
     symlink("/etc/passwd", &path).unwrap();
     version().unwrap_err();
     std::fs::remove_file(&path).unwrap();
-    // Nobody writes to it, so reading it would never end.
+    // Without a writer, reading it would never end.
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     assert!(version().unwrap_err().contains("is not a file"));
 }
@@ -142,7 +142,7 @@ fn the_directory_of_the_socket_is_nobody_elses() {
     assert!(other != usual && mode(&other) == 0o700);
     assert_ne!(chosen(), other);
     std::fs::remove_dir(&usual).unwrap();
-    // A link, even to a directory of ours.
+    // A link, even to a directory of the same user.
     symlink(&other, &usual).unwrap();
     assert_ne!(chosen(), usual);
     std::fs::remove_file(&usual).unwrap();

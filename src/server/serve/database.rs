@@ -1,4 +1,4 @@
-//! The database of a run, and connections to it.
+//! The database of a command, and connections to it.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::server::embedded_postgres::{EmbeddedPostgres, Existing};
 use crate::server::opening;
 use crate::store::{self, primary};
 
-/// How long a server may take to make a connection usable. One that is frozen accepts it and says nothing.
+/// Timeout until a connection is usable. A frozen server accepts connections, but does not respond.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// The database of this run: a private one, or one that is someone else's business.
+/// The database of this command: a private one, or one that the operator manages.
 #[derive(Debug)]
 pub struct Database {
     hosts: Vec<PgConnectOptions>,
@@ -23,11 +23,11 @@ pub struct Database {
 }
 
 impl Database {
-    /// Takes the database that is named, or starts the private PostgreSQL, which is made if there
-    /// is none. Only `berth serve` may do this.
+    /// Opens the configured database, or starts the private PostgreSQL, which is created if it does not exist. For
+    /// `berth serve` only.
     ///
     /// # Errors
-    /// The URL cannot be read, or the private PostgreSQL does not start.
+    /// The URL is invalid, or the private PostgreSQL does not start.
     pub(super) async fn open_or_create(options: &DatabaseOptions) -> Result<Self, Failure> {
         if let Some(hosts) = options.hosts().map_err(Failure)? {
             return Ok(Self { hosts, embedded: None });
@@ -39,11 +39,11 @@ impl Database {
         Ok(Self { hosts: vec![embedded.options()], embedded: Some(embedded) })
     }
 
-    /// Takes the database that is named, or the private PostgreSQL: the one that a server runs, or
-    /// else it is started until the database is closed. None is made.
+    /// Opens the configured database, or the private PostgreSQL: a running one, or else it is started until the
+    /// database is closed. It is not created.
     ///
     /// # Errors
-    /// The URL cannot be read, there is no private PostgreSQL, or it does not start.
+    /// The URL is invalid, there is no private PostgreSQL, or it does not start.
     pub async fn open(options: &DatabaseOptions) -> Result<Self, Failure> {
         if let Some(hosts) = options.hosts().map_err(Failure)? {
             return Ok(Self { hosts, embedded: None });
@@ -58,31 +58,31 @@ impl Database {
         }
     }
 
-    /// How to connect to each of its hosts.
+    /// The connection options of each of its hosts.
     pub fn hosts(&self) -> &[PgConnectOptions] {
         &self.hosts
     }
 
-    /// Whether its schema is ours to bring up to date without asking.
+    /// Returns whether its schema may be migrated without asking.
     pub fn is_private(&self) -> bool {
         self.embedded.is_some()
     }
 
-    /// One connection to it: of several hosts, to the one that is the primary.
+    /// Connects to it; with several hosts, to the primary.
     ///
     /// # Errors
     /// It cannot be reached.
     pub async fn connect(&self) -> Result<PgConnection, Failure> {
-        let connected = self.try_connect().await.map_err(opening::Trouble::from);
+        let connected = self.try_connect().await.map_err(opening::OpenError::from);
         connected.map_err(Failure::from)
     }
 
-    /// How to connect to the primary.
+    /// The connection options of the primary.
     ///
     /// # Errors
-    /// None of several hosts is the primary. A single host is not asked.
+    /// None of several hosts is the primary. A single host is not checked.
     pub async fn primary(&self) -> Result<PgConnectOptions, Failure> {
-        self.try_primary().await.map_err(opening::Trouble::from).map_err(Failure::from)
+        self.try_primary().await.map_err(opening::OpenError::from).map_err(Failure::from)
     }
 
     async fn try_primary(&self) -> store::Result<PgConnectOptions> {
@@ -92,13 +92,13 @@ impl Database {
         }
     }
 
-    /// The same as [`Database::connect`], with the error as the store has it.
+    /// Like [`Database::connect`], with the error of the store.
     pub(crate) async fn try_connect(&self) -> store::Result<PgConnection> {
         let found = self.try_primary().await?;
-        // A migration may take long; sqlx would then log the whole of it as one warning.
+        // Otherwise sqlx would log a long migration as a warning.
         let found = found.disable_statement_logging();
         let silent =
-            |_| store::Error::Unavailable(format!("it does not answer in {CONNECT_MAX:?}"));
+            |_| store::Error::Unavailable(format!("it does not respond within {CONNECT_MAX:?}"));
         Ok(timeout(CONNECT_MAX, PgConnection::connect_with(&found)).await.map_err(silent)??)
     }
 

@@ -1,4 +1,4 @@
-//! Putting the parts together: a database, a store over it, and the API in front.
+//! Assembles the server: a database, a store over it, and the APIs on top.
 
 mod database;
 
@@ -39,22 +39,22 @@ use crate::store;
 use crate::store::Store;
 use crate::store::planner::flavors::SetFlavors;
 
-/// How long the last entries of the audit log may take to be written.
+/// Maximum time for writing the last entries of the audit log.
 const AUDIT_MAX: Duration = Duration::from_secs(2);
 
-/// How long clients wait for the store to be opened before they are answered that it is not.
+/// Maximum time for which requests wait until the store is open; then the response says that it is not.
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
-/// Why a command could not be carried out: a sentence for the operator.
+/// An error that ends a command, as a message for the operator.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(pub String);
 
-/// What options come to that name files or follow from each other.
+/// Validated options, with the contents of their files.
 #[derive(Debug)]
 pub struct Parts {
     policy: Policy,
-    /// What is strange about the policy.
+    /// Warnings about the policy.
     warnings: Vec<String>,
     trusted: Trusted,
     cors: Option<Cors>,
@@ -63,21 +63,21 @@ pub struct Parts {
     flavors: SetFlavors,
     /// The audit log, once it has been started.
     audit: Option<AuditLog>,
-    /// How the options are read again on SIGHUP, once the server starts.
+    /// Reads the options again on SIGHUP; set once the server starts.
     reloading: Option<Reloading>,
 }
 
 impl Parts {
-    /// Checks the options and reads what they name.
+    /// Validates the options and reads their files.
     ///
     /// # Errors
-    /// What is wrong with them, or cannot be read: a sentence for each, on lines of their own.
+    /// Messages for all invalid options and unreadable files, one per line.
     pub fn read(config: &Config) -> Result<Self, Failure> {
         let mut wrong = Vec::new();
         wrong.extend(config.check().err());
         wrong.extend(config.audit.check().err());
         let policy = noted(Policy::load(config.policy.source()), &mut wrong);
-        // That only one of certificate and key is given has been found above.
+        // It was checked above that certificate and key are given together.
         let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();
         let tls = noted(tls, &mut wrong);
         let trusted = noted(config.front.trusted(), &mut wrong);
@@ -112,12 +112,12 @@ impl Parts {
     }
 }
 
-/// A value, or a note of why there is none.
+/// The value, or `None` after collecting the error.
 fn noted<T>(outcome: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
     outcome.map_err(|why| wrong.push(why)).ok()
 }
 
-/// How callers are to be known.
+/// Authentication of callers.
 fn identity(config: &Config) -> Result<Identity, String> {
     if config.auth == Auth::Noauth2 {
         return Ok(Identity::NoAuth);
@@ -127,7 +127,7 @@ fn identity(config: &Config) -> Result<Identity, String> {
     Ok(Identity::Keystone(Arc::new(by_token)))
 }
 
-/// The flavors that are set at the start.
+/// The flavors to set at the start.
 pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
     let file = config.planner.planner_flavors.as_deref();
     let read = file.map(crate::config::flavors::read).transpose();
@@ -135,11 +135,11 @@ pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
     Ok(SetFlavors(flavors.unwrap_or_default()))
 }
 
-/// Serves both APIs until the process is told to stop. On SIGHUP, `read_options` reads the options
+/// Serves both APIs until stopped. On SIGHUP, `read_options` reads the options
 /// again, and they are compared with `sources`.
 ///
 /// # Errors
-/// Something that is needed could not be had.
+/// Something needed could not be set up.
 pub async fn serve(
     config: &Config,
     sources: &[Source],
@@ -162,7 +162,7 @@ pub async fn serve(
         tokio::task::spawn_blocking(move || telemetry.end_traces())
     };
     database.close().await;
-    // It bounds itself.
+    // It has a timeout of its own.
     drop(ended.await);
     if let Some(audit) = audit {
         let log = audit.clone();
@@ -178,7 +178,7 @@ pub async fn serve(
     served
 }
 
-/// Begins counters of events with zero, so that the first of them is seen as an increase.
+/// Initialises event counters with zero, so that the first event is seen as an increase.
 fn count_from_zero(config: &Config) {
     policy::count_from_zero();
     store::count_from_zero();
@@ -187,13 +187,13 @@ fn count_from_zero(config: &Config) {
     }
 }
 
-/// What to tell the operator if the system gives too few descriptors for all connections.
+/// A message for the operator if there are too few descriptors for all connections.
 pub fn descriptor_shortage(config: &Config) -> Option<String> {
     let most = descriptors::most();
     descriptors::shortage(config.max_connections, most, config.database_connections)
 }
 
-/// How many connections there may be: as many as asked for, if there are descriptors for them.
+/// Maximum number of connections: the configured one, unless there are too few descriptors.
 fn connections(config: &Config) -> usize {
     let descriptors = descriptors::raise();
     let (wanted, database) = (config.max_connections, config.database_connections);
@@ -203,15 +203,14 @@ fn connections(config: &Config) -> usize {
     wanted.min(descriptors::room(descriptors, database))
 }
 
-/// All that is listened on.
+/// All listeners.
 struct Listening {
     apis: Vec<(Api, Listener)>,
     admin: Vec<Listener>,
 }
 
 impl Listening {
-    /// Listens on every address. Sockets that systemd passes take the place of the addresses of
-    /// their API.
+    /// Listens on all addresses. Sockets passed by systemd replace the addresses of their API.
     async fn begin(config: &Config) -> Result<Self, Failure> {
         let mut listening = Self::passed(config)?;
         let has = |wanted: Api| listening.apis.iter().any(|(api, _)| *api == wanted);
@@ -236,7 +235,7 @@ impl Listening {
         Ok(listening)
     }
 
-    /// The sockets that systemd passes, by their names.
+    /// The sockets passed by systemd, by name.
     fn passed(config: &Config) -> Result<Self, Failure> {
         let told = |error: std::io::Error| Failure(format!("a socket of systemd: {error}"));
         let mut listening = Self { apis: Vec::new(), admin: Vec::new() };
@@ -262,7 +261,7 @@ impl Listening {
         Ok(listening)
     }
 
-    /// What is served at which address.
+    /// The addresses, with a description of what is served there.
     fn addresses(&self) -> Result<Vec<(&'static str, Endpoint)>, Failure> {
         let apis = self.apis.iter().map(|(api, listener)| match api {
             Api::Placement => ("the Placement API", listener),
@@ -295,8 +294,8 @@ async fn serve_on(
     served
 }
 
-/// Serves until told to stop. As long as the store is not open, that is to say that it is not; but a
-/// client that comes while it is being opened waits, unless that takes long.
+/// Serves until stopped. Until the store is open, requests get an error; those that arrive while it is being opened
+/// wait for a short time.
 async fn serve_until(
     stop: &Stop,
     listening: Listening,
@@ -339,9 +338,9 @@ async fn serve_until(
         opened = &mut opening => opened.map(|()| true)?,
         () = waiting.notified() => false,
         () = tokio::time::sleep(SILENT_MAX) => false,
-        () = stop.told() => return Ok(()),
+        () = stop.requested() => return Ok(()),
     };
-    // From here on requests are answered, if only with 503 because the database is away.
+    // From here on requests get a response, even if it is 503 because the database is unavailable.
     systemd::ready();
     let bounds = Bounds {
         connections: connections(config),
@@ -354,7 +353,7 @@ async fn serve_until(
     let Listening { apis: listeners, admin } = listening;
     let front = Front { listeners, tls: tls.clone(), admin };
     let stopped = async {
-        keep_current(tls, stop.told()).await;
+        keep_current(tls, stop.requested()).await;
         systemd::stopping();
     };
     let mut serving =
@@ -374,7 +373,7 @@ async fn serve_until(
     Ok(())
 }
 
-/// Tasks that end before the database is closed, because they use it.
+/// Tasks that use the database, and must end before it is closed.
 #[derive(Default)]
 struct Tasks(Mutex<JoinSet<()>>);
 
@@ -393,8 +392,8 @@ impl Tasks {
     }
 }
 
-/// Ends holds that nobody has reserved, `ttl` seconds after their plan last changed. Every replica
-/// does, and none minds if another was faster.
+/// Ends unreserved holds `ttl` seconds after the last change of their plan. All replicas do this; it does not matter
+/// which is first.
 async fn expire(store: Store, ttl: u32) {
     let period = Duration::from_secs(u64::from(ttl / 4)).clamp(EXPIRY_MIN, EXPIRY_MAX);
     loop {
@@ -413,7 +412,7 @@ async fn expire(store: Store, ttl: u32) {
     }
 }
 
-/// How often holds are looked at that expire.
+/// Minimum and maximum interval for checking expired holds.
 const EXPIRY_MIN: Duration = Duration::from_secs(1);
 const EXPIRY_MAX: Duration = Duration::from_mins(1);
 
@@ -426,7 +425,7 @@ async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
     }
 }
 
-/// How the API is to answer, of all that the operator chose.
+/// The API's options.
 fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
     Ok(Options {
         incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),

@@ -1,4 +1,4 @@
-//! When certificates end.
+//! Checks the expiry of certificates.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::Finding;
 use crate::config::{Config, database_url};
 
 const SUBJECT: &str = "certificates";
-/// How many days before its end a certificate is named.
+/// Days before its expiry from which a certificate is reported.
 const SOON: u64 = 30;
 const DAY: u64 = 86_400;
-/// The beginning of the year 10000, when all certificates have ended, in seconds since 1970.
+/// Start of the year 10000, after the expiry of all certificates, in seconds since 1970.
 const LATE: u64 = 253_402_300_800;
 
-/// Checks each certificate in the files that options name.
+/// Checks each certificate in the files of the options.
 pub(super) fn check(config: &Config) -> Vec<Finding> {
     let files: [(&str, Option<&PathBuf>); 4] = [
         ("--tls-cert", config.front.tls_cert.as_ref()),
@@ -41,7 +41,7 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
     named.iter().flat_map(|(option, path)| of_file(option, path, now)).collect()
 }
 
-/// One finding for each certificate of a file that has ended or ends soon, or one for the whole file.
+/// One finding for each certificate of a file that has expired or expires soon, or one for the whole file.
 fn of_file(option: &str, path: &Path, now: u64) -> Vec<Finding> {
     let place = format!("{option} {}", path.display());
     let ends = match ends(path) {
@@ -62,18 +62,18 @@ fn of_file(option: &str, path: &Path, now: u64) -> Vec<Finding> {
     findings
 }
 
-/// When each certificate of a file ends, in seconds since 1970.
+/// The expiry of each certificate of a file, in seconds since 1970.
 fn ends(path: &Path) -> Result<Vec<u64>, String> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let certificates = read.map_err(|error| error.to_string())?;
     if certificates.is_empty() {
-        return Err("there is no certificate in it".to_owned());
+        return Err("it contains no certificate".to_owned());
     }
     certificates.iter().map(|it| end(it).map_err(|error| error.to_string())).collect()
 }
 
-/// When a certificate ends, in seconds since 1970. Asks the library that judges certificates of connections whether
-/// it is valid at a time when it is not: the error has the end.
+/// The expiry of a certificate, in seconds since 1970. Verifies the certificate with the TLS library at a time when
+/// it is invalid: the error has its expiry.
 fn end(certificate: &CertificateDer<'static>) -> Result<u64, Error> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone())?;
@@ -91,7 +91,7 @@ fn end(certificate: &CertificateDer<'static>) -> Result<u64, Error> {
     }
 }
 
-/// Says that a certificate has ended, or ends soon. Times are in seconds since 1970.
+/// Reports a certificate that has expired, or expires soon. Times are in seconds since 1970.
 fn judge(certificate: &str, end: u64, now: u64) -> Option<Finding> {
     let advice =
         "replace it; Berth reads the files of --tls-cert and --tls-client-ca again by itself";

@@ -1,4 +1,4 @@
-//! The database: can it be reached, is it Berth's, and is the server well?
+//! Checks of the database: connection, schema and the condition of the server.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,32 +13,32 @@ use crate::store::audit::audit;
 use crate::store::condition::{self, Server};
 use crate::store::schema::{self, Status};
 
-/// How long all questions to the database may take together.
+/// Timeout for all queries together.
 const ANSWER_MAX: Duration = Duration::from_mins(2);
-/// The oldest version of PostgreSQL that Berth works with, as the server tells it.
+/// Minimum version of PostgreSQL, as the server reports it.
 const OLDEST_VERSION: i32 = 130_000;
-/// How far a standby may be behind: bytes of WAL, and seconds.
+/// Maximum lag of a standby: bytes of WAL, and seconds.
 const LAG_BYTES: i64 = 64 << 20;
 const LAG_SECONDS: f64 = 30.0;
-/// How long a transaction is open before it is named, in seconds; and how many are named.
+/// Age in seconds from which a transaction is reported, and maximum number of reported ones.
 const LONG_TRANSACTION: i32 = 300;
 const NAMED_MAX: i64 = 5;
-/// Rows and bytes of the change log. At some hundred claims a second it has tens of thousands of rows.
+/// Maximum rows and bytes of the change log. At some hundred claims per second it has tens of thousands of rows.
 const LOG_ROWS: i64 = 1_000_000;
 const LOG_BYTES: i64 = 1 << 30;
-/// How many seconds the clocks of the database and of this machine may differ.
+/// Maximum difference between the clocks of the database and this machine, in seconds.
 const CLOCK_SECONDS: f64 = 2.0;
 
 /// Checks for `berth doctor`.
 pub(super) async fn condition(config: &Config) -> Vec<Finding> {
-    // As docs/operating/database.md says: the pool and ten more at the most.
-    let wanted = i64::from(config.database_connections) + 10;
-    // A URL that cannot be read is reported by whoever connects.
+    // The pool and at most ten more, as in docs/operating/database.md.
+    let needed = i64::from(config.database_connections) + 10;
+    // An invalid URL is reported when connecting.
     let servers = config.database.hosts().ok().flatten().map_or(1, |hosts| hosts.len());
     with(config, |conn, findings| {
         Box::pin(async move {
             let server = server(conn, findings).await?;
-            findings.push(connections(&server, wanted));
+            findings.push(connections(&server, needed));
             findings.push(durability(&server));
             let is_ours = findings_of_schema(conn, findings).await?;
             standbys(conn, &server, servers, findings).await?;
@@ -67,26 +67,26 @@ pub(super) async fn upgrade(config: &Config) -> Vec<Finding> {
     .await
 }
 
-type Asked<'a> = futures_util::future::BoxFuture<'a, store::Result<()>>;
+type QueryFuture<'a> = futures_util::future::BoxFuture<'a, store::Result<()>>;
 
-/// Connects, and asks in a bounded time.
+/// Connects and runs checks, with a timeout.
 async fn with(
     config: &Config,
-    ask: impl for<'a> FnOnce(&'a mut PgConnection, &'a mut Vec<Finding>) -> Asked<'a>,
+    ask: impl for<'a> FnOnce(&'a mut PgConnection, &'a mut Vec<Finding>) -> QueryFuture<'a>,
 ) -> Vec<Finding> {
-    let advice = "look at --database-url, at the server and at its log";
+    let advice = "check --database-url, the server and its log";
     let mut findings = Vec::new();
     let database = match Database::open(&config.database).await {
         Ok(database) => database,
         Err(why) => return vec![Finding::failure("database", why.to_string(), advice)],
     };
-    let asked = timeout(ANSWER_MAX, async {
+    let result = timeout(ANSWER_MAX, async {
         let mut conn = database.connect().await.map_err(|why| why.to_string())?;
         ask(&mut conn, &mut findings).await.map_err(|why| why.to_string())
     });
-    let asked = asked.await.unwrap_or_else(|_| Err(format!("no answer in {ANSWER_MAX:?}")));
+    let result = result.await.unwrap_or_else(|_| Err(format!("no response in {ANSWER_MAX:?}")));
     database.close().await;
-    if let Err(why) = asked {
+    if let Err(why) = result {
         findings.push(Finding::failure("database", why, advice));
     }
     findings
@@ -94,7 +94,7 @@ async fn with(
 
 async fn server(conn: &mut PgConnection, findings: &mut Vec<Finding>) -> store::Result<Server> {
     let server = condition::server(conn).await?;
-    let found = format!("PostgreSQL {} answers; the role is {}", server.version_name, server.role);
+    let found = format!("PostgreSQL {} responds; the role is {}", server.version_name, server.role);
     findings.push(if server.version < OLDEST_VERSION {
         Finding::failure("database", found, "upgrade PostgreSQL to version 13 or newer")
     } else {
@@ -119,14 +119,14 @@ fn clock(theirs: f64) -> Finding {
     Finding::fine("clock", found)
 }
 
-/// Whether a replica that opens so many connections finds room for them.
-fn connections(server: &Server, wanted: i64) -> Finding {
+/// Checks whether a replica can open `needed` more connections.
+fn connections(server: &Server, needed: i64) -> Finding {
     const SUBJECT: &str = "connections";
     let free = i64::from(server.max_connections) - server.connections;
     let found = format!("{} of {} are open", server.connections, server.max_connections);
-    if free < wanted {
+    if free < needed {
         let advice = format!(
-            "raise max_connections, or lower --database-connections: a replica opens up to {wanted}"
+            "raise max_connections, or lower --database-connections: a replica opens up to {needed}"
         );
         return Finding::warning(SUBJECT, found, advice);
     }
@@ -149,7 +149,7 @@ fn durability(server: &Server) -> Finding {
     Finding::fine(SUBJECT, found)
 }
 
-/// Whether Berth's tables are there to be asked.
+/// Checks whether Berth's tables exist and are readable.
 async fn findings_of_schema(
     conn: &mut PgConnection,
     findings: &mut Vec<Finding>,
@@ -158,7 +158,7 @@ async fn findings_of_schema(
     let status = schema::status(conn).await?;
     findings.push(match (&status, status.hindrance()) {
         (_, Some(why)) => {
-            // What to do stands at the end.
+            // The advice follows the last semicolon.
             let (found, advice) = why.rsplit_once("; ").unwrap_or((why.as_str(), "see above"));
             if matches!(status, Status::Behind(_)) {
                 Finding::warning(SUBJECT, found, advice)
@@ -207,8 +207,7 @@ async fn standbys(
         let found =
             format!("standby {:?} is {bytes} bytes and {seconds:.1} s behind", standby.name);
         findings.push(if bytes > LAG_BYTES || seconds > LAG_SECONDS {
-            let advice =
-                "look at the standby and the network; a fail-over to it waits or loses data";
+            let advice = "check the standby and the network; a fail-over to it waits or loses data";
             Finding::warning(SUBJECT, found, advice)
         } else {
             Finding::fine(SUBJECT, found)
@@ -217,7 +216,7 @@ async fn standbys(
     Ok(())
 }
 
-/// Several servers are named in order to fail over from one to another.
+/// Several servers are configured only for fail-over.
 fn without_standby(subject: &'static str, servers: usize) -> Finding {
     let found = "no standby is connected";
     if servers < 2 {
@@ -226,11 +225,11 @@ fn without_standby(subject: &'static str, servers: usize) -> Finding {
     Finding::warning(
         subject,
         format!("{found}, although --database-url names {servers} servers"),
-        "look at the standbys: there is none that could be promoted; see docs/ha.md",
+        "check the standbys: none can be promoted; see docs/ha.md",
     )
 }
 
-/// What a role does not see.
+/// A finding that is limited by the role's privileges.
 fn unseen(subject: &'static str, server: &Server, found: &str) -> Finding {
     let grant = format!("grant pg_read_all_stats to {}", server.role);
     Finding::skipped(subject, format!("{found}; the role sees no more than that; `{grant}`"))

@@ -1,22 +1,22 @@
-//! What a check found.
+//! The finding of a check.
 
 use std::fmt;
 
-/// How a check went. The order is that of severity.
+/// The verdict of a check, in order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// Nothing is wrong.
+    /// No problem.
     Fine,
-    /// The check does not apply, or could not be made.
+    /// The check does not apply, or could not be run.
     Skipped,
-    /// Something should be looked at. Berth works.
+    /// Something needs attention. Berth works.
     Warning,
-    /// Something is wrong.
+    /// An error.
     Failure,
 }
 
 impl Verdict {
-    /// The word for it.
+    /// The verdict as a word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Fine => "ok",
@@ -36,28 +36,28 @@ impl fmt::Display for Verdict {
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at, in a word or two.
+    /// The subject, in a word or two.
     pub subject: &'static str,
-    /// How it went.
+    /// The verdict.
     pub verdict: Verdict,
-    /// What was found, in a sentence.
+    /// A description of the finding.
     pub found: String,
-    /// What to do about it; `None` if there is nothing to do.
+    /// The recommended action, if any.
     pub advice: Option<String>,
 }
 
 impl Finding {
-    /// Nothing is wrong.
+    /// No problem.
     pub fn fine(subject: &'static str, found: impl Into<String>) -> Self {
         Self { subject, verdict: Verdict::Fine, found: found.into(), advice: None }
     }
 
-    /// The check does not apply, or could not be made.
+    /// The check does not apply, or could not be run.
     pub fn skipped(subject: &'static str, found: impl Into<String>) -> Self {
         Self { subject, verdict: Verdict::Skipped, found: found.into(), advice: None }
     }
 
-    /// Something should be looked at.
+    /// Something needs attention.
     pub fn warning(
         subject: &'static str,
         found: impl Into<String>,
@@ -67,7 +67,7 @@ impl Finding {
         Self { subject, verdict: Verdict::Warning, found, advice }
     }
 
-    /// Something is wrong.
+    /// An error.
     pub fn failure(
         subject: &'static str,
         found: impl Into<String>,
@@ -78,7 +78,7 @@ impl Finding {
     }
 }
 
-/// The most severe verdict. A check that was skipped has found nothing.
+/// The most severe verdict. A skipped check counts as fine.
 pub fn worst(findings: &[Finding]) -> Verdict {
     let made = findings.iter().map(|finding| finding.verdict).filter(|it| *it != Verdict::Skipped);
     made.max().unwrap_or(Verdict::Fine)

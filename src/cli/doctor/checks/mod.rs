@@ -1,5 +1,5 @@
-//! `berth doctor` and `berth upgrade-check`: look at the configuration, the database, Keystone, certificates,
-//! descriptors and the clock, and say what is wrong and what to do about it. They only read.
+//! Checks of `berth doctor` and `berth upgrade-check`: the configuration, the database, Keystone, certificates,
+//! descriptors and the clock. They only read.
 
 mod certificates;
 mod database;
@@ -18,7 +18,7 @@ pub use self::finding::{Finding, Verdict, worst};
 /// A token that no Keystone has issued.
 const NO_TOKEN: &str = "berth-doctor-asks-whether-keystone-answers";
 
-/// Runs all checks of `berth doctor`. `sources` says where the options came from.
+/// Runs all checks of `berth doctor`. `sources` has the origins of the options.
 pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
     let mut findings = vec![configuration(config, sources)];
     findings.extend(policy(config));
@@ -29,7 +29,7 @@ pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Runs all checks of `berth upgrade-check`: whether this program can take over from the one before.
+/// Runs all checks of `berth upgrade-check`: whether this version can replace the running one.
 pub async fn upgrade_check(config: &Config, sources: &[Source]) -> Vec<Finding> {
     let mut findings = vec![configuration(config, sources)];
     findings.extend(policy(config));
@@ -37,7 +37,7 @@ pub async fn upgrade_check(config: &Config, sources: &[Source]) -> Vec<Finding> 
     findings
 }
 
-/// Whether `berth serve` would accept the options, and the files that they name.
+/// Checks that `berth serve` would accept the options, and the files in them.
 fn configuration(config: &Config, sources: &[Source]) -> Finding {
     match Parts::read(config) {
         Ok(_) => Finding::fine("configuration", "the options and the files they name are valid"),
@@ -49,7 +49,7 @@ fn configuration(config: &Config, sources: &[Source]) -> Finding {
     }
 }
 
-/// What is strange about the policy. That it cannot be read is a fault of the configuration.
+/// Reports warnings about the policy. An unreadable policy is an error of the configuration.
 fn policy(config: &Config) -> Vec<Finding> {
     let Ok((_, warnings)) = Policy::load(config.policy.source()) else { return Vec::new() };
     let advice = "correct the policy file; `berth policy list` shows the rules";
@@ -67,14 +67,14 @@ fn descriptors(config: &Config) -> Finding {
     }
 }
 
-/// Whether Keystone gives Berth a token, has an endpoint in its catalog, and lets Berth validate tokens: it is asked
-/// about a token that it does not know.
+/// Checks that Keystone issues a token to Berth, has an endpoint in its catalog, and lets Berth validate tokens, by
+/// validating a token that does not exist.
 async fn keystone(config: &Config) -> Vec<Finding> {
     const SUBJECT: &str = "keystone";
     if config.auth == Auth::Noauth2 {
         return vec![Finding::skipped(SUBJECT, "--auth noauth2 asks no Keystone")];
     }
-    let advice = "look at the --keystone- options, and whether the user of Berth may validate \
+    let advice = "check the --keystone- options, and whether Berth's user may validate \
                   tokens; see docs/keystone.md";
     let keystone = match config.keystone.read().and_then(Keystone::new) {
         Ok(keystone) => Arc::new(keystone),
@@ -82,17 +82,17 @@ async fn keystone(config: &Config) -> Vec<Finding> {
     };
     vec![match keystone.validate(NO_TOKEN, false, None).await {
         Ok(None) => {
-            let fine = Finding::fine(SUBJECT, "it answers, and lets Berth validate tokens");
+            let fine = Finding::fine(SUBJECT, "it responds, and lets Berth validate tokens");
             return [Some(fine), catalog(&keystone).await].into_iter().flatten().collect();
         }
         Ok(Some(_)) => {
-            Finding::failure(SUBJECT, "it accepts a token that nobody has issued", advice)
+            Finding::failure(SUBJECT, "it accepts a token that was never issued", advice)
         }
         Err(why) => Finding::failure(SUBJECT, why.to_string(), advice),
     }]
 }
 
-/// Whether clients find Berth by the catalog. It says nothing if Berth's own token came without one.
+/// Checks that the catalog has an endpoint for clients; `None` if Berth's own token came without a catalog.
 async fn catalog(keystone: &Keystone) -> Option<Finding> {
     const SUBJECT: &str = "catalog";
     let is_named = keystone.names_placement().await.ok().flatten()?;

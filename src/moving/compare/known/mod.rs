@@ -1,10 +1,10 @@
-//! Which differences between the reference and Berth are meant.
+//! Intended differences between the reference and Berth.
 //!
-//! docs/differences.md numbers them. A [`Rule`] says of a request and its two answers whether its number
-//! explains in what they differ. Differences without a rule cannot be seen in one answer, such as those of
-//! concurrent claims.
+//! docs/differences.md numbers them. A [`Rule`] decides whether its number explains the differences between two
+//! responses to a request. Differences that no single response shows have no rule, such as those of concurrent
+//! claims.
 
-mod question;
+mod request;
 
 use std::collections::BTreeSet;
 
@@ -12,24 +12,24 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use self::question::Question;
+pub use self::request::ComparedRequest;
 use super::answers::{Answer, Body, Difference};
 
-/// How a refusal of Berth's begins to repeat a value that it cuts.
+/// Length of the compared beginning of a value that a refusal of Berth truncates.
 const COMPARED_OF_A_LONG_TEXT: usize = 64;
-/// What Berth shows of a long value at the most, in bytes.
+/// Maximum length of a value that Berth shows, in bytes.
 const LONG_VALUE: usize = 16 * 1024;
-/// The longest target of a request that Berth reads, in bytes.
+/// Maximum length of a request target that Berth accepts, in bytes.
 const TARGET_MAX: usize = 64 * 1024;
-/// The longest spelling of an aggregate that Berth takes.
+/// Maximum length of the spelling of an aggregate that Berth accepts.
 const AGGREGATE_MAX: usize = 64;
-/// What the messages of the reference's databases contain.
+/// Parts of messages of the reference's databases.
 const WORDS_OF_DATABASES: [&str; 5] =
     ["(sqlite3.", "(psycopg2", "(pymysql", "(MySQLdb", "(Background on this error at:"];
 
-/// A request and its answers.
+/// A request and its responses.
 struct Case<'c> {
-    question: &'c Question,
+    request: &'c ComparedRequest,
     reference: &'c Answer,
     berth: &'c Answer,
     differences: &'c [Difference],
@@ -40,7 +40,7 @@ impl Case<'_> {
         (self.reference.status, self.berth.status)
     }
 
-    /// Whether all differences are at places that begin so.
+    /// Returns whether all differences are at places that begin like this.
     fn differ_only_in(&self, places: &[&str]) -> bool {
         let is_within = |difference: &Difference| {
             let place = difference.place();
@@ -49,13 +49,13 @@ impl Case<'_> {
         self.differences.iter().all(is_within)
     }
 
-    /// Whether only the words of an error differ.
+    /// Returns whether only the text of an error differs.
     fn differ_in_words(&self) -> bool {
         self.differences.iter().all(is_of_words)
     }
 
     fn is_about_candidates(&self) -> bool {
-        self.question.path.ends_with("/allocation_candidates")
+        self.request.path.ends_with("/allocation_candidates")
     }
 }
 
@@ -71,7 +71,7 @@ fn json(answer: &Answer) -> Option<&Value> {
     }
 }
 
-/// What an error says.
+/// The text of an error.
 fn detail(answer: &Answer) -> &str {
     let detail = json(answer).and_then(|it| it.pointer("/errors/0/detail")?.as_str());
     detail.unwrap_or("")
@@ -81,7 +81,7 @@ fn member<'a>(answer: &'a Answer, name: &str) -> Option<&'a Vec<Value>> {
     json(answer)?.get(name)?.as_array()
 }
 
-/// The candidates of both answers, as text that is the same for the same candidate.
+/// The candidates of both responses, as text that is the same for equal candidates.
 fn candidates(case: &Case<'_>) -> Option<(Vec<String>, Vec<String>)> {
     let of = |answer| {
         let found = member(answer, "allocation_requests")?;
@@ -90,7 +90,7 @@ fn candidates(case: &Case<'_>) -> Option<(Vec<String>, Vec<String>)> {
     Some((of(case.reference)?, of(case.berth)?))
 }
 
-/// A value with members and lists in order.
+/// A value with its members and lists sorted.
 fn in_order(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -108,17 +108,17 @@ fn in_order(value: &Value) -> Value {
     }
 }
 
-/// A difference that is meant.
+/// An intended difference.
 #[derive(Debug)]
 pub struct Rule {
     /// Its number in docs/differences.md.
     pub id: &'static str,
-    /// Its heading there, or what is told there in the table of bad input.
+    /// Its heading there, or its entry in the table of bad input.
     pub title: &'static str,
     explains: fn(&Case<'_>) -> bool,
 }
 
-/// All that can be told from one request and its answers. The first that explains counts.
+/// All rules that can be applied to a single request and its responses. The first match counts.
 pub const RULES: [Rule; 27] = [
     Rule { id: "B1", title: "a NUL character in any text, path or query", explains: b1 },
     Rule { id: "B2", title: "bytes in a path or query that are not UTF-8", explains: b2 },
@@ -161,26 +161,26 @@ pub const RULES: [Rule; 27] = [
     Rule { id: "V1", title: "A long value is truncated", explains: v1 },
 ];
 
-/// The rule that explains differences, if one does.
+/// The rule that explains the differences, if any.
 pub fn known(
-    question: &Question,
+    request: &ComparedRequest,
     reference: &Answer,
     berth: &Answer,
     differences: &[Difference],
 ) -> Option<&'static Rule> {
-    let case = Case { question, reference, berth, differences };
+    let case = Case { request, reference, berth, differences };
     RULES.iter().find(|rule| (rule.explains)(&case))
 }
 
-/// Leaves out what is not defined, as the end of docs/differences.md lists it: which of many candidates a
-/// limit leaves, the order of names in a message, and how malformed JSON is described.
+/// Removes differences in undefined behaviour, as listed at the end of docs/differences.md: the choice among
+/// candidates when there is a limit, the order of names in a message, and the description of malformed JSON.
 pub fn without_undefined(
-    question: &Question,
+    request: &ComparedRequest,
     reference: &Answer,
     berth: &Answer,
     differences: Vec<Difference>,
 ) -> Vec<Difference> {
-    let is_cut = is_cut_short(question, reference) && is_cut_short(question, berth);
+    let is_cut = is_cut_short(request, reference) && is_cut_short(request, berth);
     let is_defined = |difference: &Difference| {
         let part = difference.path.get(1).map(String::as_str);
         let is_found = matches!(part, Some("allocation_requests" | "provider_summaries"));
@@ -189,14 +189,14 @@ pub fn without_undefined(
     differences.into_iter().filter(is_defined).collect()
 }
 
-/// Whether these are candidates that a limit may have cut off.
-fn is_cut_short(question: &Question, answer: &Answer) -> bool {
-    let limit = question.values("limit").next().and_then(|it| it.parse::<usize>().ok());
+/// Returns whether these are candidates that a limit may have truncated.
+fn is_cut_short(request: &ComparedRequest, answer: &Answer) -> bool {
+    let limit = request.values("limit").next().and_then(|it| it.parse::<usize>().ok());
     let found = member(answer, "allocation_requests").map(Vec::len);
     found.is_some() && found == limit
 }
 
-/// Whether two messages consist of the same words, or both describe malformed JSON.
+/// Returns whether two messages consist of the same words, or both describe malformed JSON.
 fn same_words(difference: &Difference) -> bool {
     const MALFORMED: &str = "Malformed JSON:";
     let text = |value: &Option<Value>| value.as_ref().and_then(|it| it.as_str().map(str::to_owned));
@@ -214,11 +214,11 @@ fn same_words(difference: &Difference) -> bool {
 }
 
 fn b1(case: &Case<'_>) -> bool {
-    case.berth.status == 400 && case.question.encodes("%00")
+    case.berth.status == 400 && case.request.encodes("%00")
 }
 
 fn b2(case: &Case<'_>) -> bool {
-    let is_text = percent_decode_str(&case.question.target).decode_utf8().is_ok();
+    let is_text = percent_decode_str(&case.request.target).decode_utf8().is_ok();
     case.berth.status == 400 && !is_text
 }
 
@@ -229,11 +229,11 @@ fn b4(case: &Case<'_>) -> bool {
     };
     case.reference.status == 500
         && case.berth.status < 500
-        && case.question.query.iter().any(is_beyond)
+        && case.request.query.iter().any(is_beyond)
 }
 
 fn b7(case: &Case<'_>) -> bool {
-    case.berth.status == 400 && case.question.path.ends_with('\n')
+    case.berth.status == 400 && case.request.path.ends_with('\n')
 }
 
 fn b8(case: &Case<'_>) -> bool {
@@ -243,39 +243,39 @@ fn b8(case: &Case<'_>) -> bool {
         let is_amount = name.starts_with("resources");
         value.contains(is_foreign) || is_amount && value.split(',').any(has_underscore)
     };
-    case.berth.status == 400 && case.question.query.iter().any(is_it)
+    case.berth.status == 400 && case.request.query.iter().any(is_it)
 }
 
 fn b12(case: &Case<'_>) -> bool {
-    case.berth.status == 414 && case.question.target.len() > TARGET_MAX
+    case.berth.status == 414 && case.request.target.len() > TARGET_MAX
 }
 
 fn b15(case: &Case<'_>) -> bool {
-    let Some(consumers) = case.question.body.as_ref().and_then(Value::as_object) else {
+    let Some(consumers) = case.request.body.as_ref().and_then(Value::as_object) else {
         return false;
     };
     let is_none = |name: &String| name.len() == 36 && Uuid::try_parse(name).is_err();
     case.statuses() == (204, 400)
-        && case.question.path.ends_with("/allocations")
+        && case.request.path.ends_with("/allocations")
         && consumers.keys().any(is_none)
 }
 
 fn b16(case: &Case<'_>) -> bool {
-    let Some(body) = &case.question.body else { return false };
+    let Some(body) = &case.request.body else { return false };
     let aggregates = body.as_array().or_else(|| body.get("aggregates")?.as_array());
     let is_long = |it: &Value| it.as_str().is_some_and(|it| it.len() > AGGREGATE_MAX);
     case.berth.status == 400
-        && case.question.path.ends_with("/aggregates")
+        && case.request.path.ends_with("/aggregates")
         && aggregates.is_some_and(|it| it.iter().any(is_long))
 }
 
 fn b17(case: &Case<'_>) -> bool {
-    let path = case.question.target.split('?').next();
+    let path = case.request.target.split('?').next();
     path.is_some_and(|it| it.to_ascii_lowercase().contains("%2f"))
 }
 
 fn d1(case: &Case<'_>) -> bool {
-    let groups = case.question.groups();
+    let groups = case.request.groups();
     let is_merged = groups.len() > 1 && groups.iter().any(|(suffix, _)| suffix.is_empty());
     let places = ["body/allocation_requests", "body/provider_summaries"];
     is_merged
@@ -288,10 +288,10 @@ fn d1(case: &Case<'_>) -> bool {
 
 fn d2(case: &Case<'_>) -> bool {
     let (own, numbered): (Vec<_>, Vec<_>) =
-        case.question.groups().into_iter().partition(|(suffix, _)| suffix.is_empty());
+        case.request.groups().into_iter().partition(|(suffix, _)| suffix.is_empty());
     let own: BTreeSet<&str> = own.into_iter().flat_map(|(_, classes)| classes).collect();
     let is_shared = numbered.iter().any(|(_, classes)| !classes.is_disjoint(&own));
-    let is_merged = case.question.values("group_policy").next() != Some("none");
+    let is_merged = case.request.values("group_policy").next() != Some("none");
     is_shared
         && is_merged
         && case.differ_only_in(&["body/allocation_requests"])
@@ -299,7 +299,7 @@ fn d2(case: &Case<'_>) -> bool {
 }
 
 fn d4(case: &Case<'_>) -> bool {
-    let classes = case.question.groups();
+    let classes = case.request.groups();
     let has_own = classes.iter().any(|(suffix, _)| suffix.is_empty());
     let found = member(case.berth, "allocation_requests").is_some_and(|it| !it.is_empty());
     case.statuses() == (500, 200)
@@ -310,10 +310,10 @@ fn d4(case: &Case<'_>) -> bool {
 }
 
 fn d5(case: &Case<'_>) -> bool {
-    case.statuses() == (500, 400) && case.question.values("limit").count() > 1
+    case.statuses() == (500, 400) && case.request.values("limit").count() > 1
 }
 
-/// Only if all that Berth lacks does not fit, as the reference itself tells usage.
+/// Only if no candidate that Berth lacks fits, by the usage that the reference shows.
 fn d6(case: &Case<'_>) -> bool {
     let Some((reference, berth)) = candidates(case) else { return false };
     let reference_set: BTreeSet<&String> = reference.iter().collect();
@@ -322,7 +322,7 @@ fn d6(case: &Case<'_>) -> bool {
     let summaries = json(case.reference).and_then(|it| it.get("provider_summaries"));
     let (Some(found), Some(summaries)) = (found, summaries) else { return false };
     let mut lacking = found.iter().zip(&reference).filter(|(_, text)| !berth_set.contains(text));
-    case.question.groups().len() > 1
+    case.request.groups().len() > 1
         && berth.len() < reference.len()
         && berth_set.is_subset(&reference_set)
         && lacking.all(|(candidate, _)| is_beyond_capacity(candidate, summaries))
@@ -336,21 +336,21 @@ fn is_beyond_capacity(candidate: &Value, summaries: &Value) -> bool {
     allocations.iter().any(|(provider, allocated)| {
         let resources = allocated.get("resources").and_then(Value::as_object);
         resources.into_iter().flatten().any(|(class, amount)| {
-            let told = || summaries.get(provider)?.get("resources")?.get(class);
-            let fits = told().and_then(|told| {
-                let wanted = amount.as_u64()?.checked_add(number(told, "used")?)?;
-                Some(wanted <= number(told, "capacity")?)
+            let summary = || summaries.get(provider)?.get("resources")?.get(class);
+            let fits = summary().and_then(|summary| {
+                let wanted = amount.as_u64()?.checked_add(number(summary, "used")?)?;
+                Some(wanted <= number(summary, "capacity")?)
             });
             fits == Some(false)
         })
     })
 }
 
-/// A consumer that the reference has kept has a generation there.
+/// A consumer that the reference has kept has a generation.
 fn d8(case: &Case<'_>) -> bool {
-    let is_write = ["PUT", "POST"].contains(&case.question.method.as_str());
+    let is_write = ["PUT", "POST"].contains(&case.request.method.as_str());
     is_write
-        && case.question.path.contains("/allocations")
+        && case.request.path.contains("/allocations")
         && case.statuses() == (204, 409)
         && detail(case.berth).contains("consumer generation conflict - expected null but got 0")
 }
@@ -361,7 +361,7 @@ fn d10(case: &Case<'_>) -> bool {
     case.differences.iter().all(is_greatest)
 }
 
-/// Whether values at a place in two answers are a capacity beyond 64 bits, and what Berth shows for it (D10).
+/// Returns whether the values at a place are a capacity beyond 64 bits, and Berth's substitute for it (D10).
 pub(super) fn is_greatest_capacity(
     path: &[String],
     reference: Option<&Value>,
@@ -379,13 +379,13 @@ fn h2(case: &Case<'_>) -> bool {
 }
 
 fn h4(case: &Case<'_>) -> bool {
-    let is_check = ["/healthz", "/readyz"].iter().any(|it| case.question.path.ends_with(it));
+    let is_check = ["/healthz", "/readyz"].iter().any(|it| case.request.path.ends_with(it));
     is_check && [401, 404].contains(&case.reference.status)
 }
 
-/// Whether a request forbids a trait.
+/// Returns whether a request forbids a trait.
 fn forbids(case: &Case<'_>) -> bool {
-    let required = case.question.query.iter().filter(|(name, _)| name.starts_with("required"));
+    let required = case.request.query.iter().filter(|(name, _)| name.starts_with("required"));
     required.into_iter().any(|(_, value)| value.split(',').any(|it| it.starts_with('!')))
 }
 
@@ -394,7 +394,7 @@ fn r2(case: &Case<'_>) -> bool {
 }
 
 fn r3(case: &Case<'_>) -> bool {
-    case.statuses() == (500, 200) && case.question.path.ends_with("/usages")
+    case.statuses() == (500, 200) && case.request.path.ends_with("/usages")
 }
 
 fn r4(case: &Case<'_>) -> bool {
@@ -417,11 +417,11 @@ fn t1(case: &Case<'_>) -> bool {
 }
 
 fn t3(case: &Case<'_>) -> bool {
-    let (told, expected) = (detail(case.reference), detail(case.berth));
-    case.differ_in_words() && told != expected && without_points(told) == expected
+    let (actual, expected) = (detail(case.reference), detail(case.berth));
+    case.differ_in_words() && actual != expected && without_points(actual) == expected
 }
 
-/// A text with `8` in the place of `8.0`.
+/// A text with `8` instead of `8.0`.
 fn without_points(text: &str) -> String {
     let mut parts = text.split(".0").peekable();
     let mut without = String::new();
@@ -436,27 +436,28 @@ fn without_points(text: &str) -> String {
     without
 }
 
-/// Whether a word is a UUID in another spelling than the usual one, or has its dashes elsewhere.
+/// Returns whether a word is a UUID in another spelling than the usual one, or has its dashes elsewhere.
 fn is_spelled_otherwise(word: &str) -> bool {
     let uuid = Uuid::try_parse(word).or_else(|_| Uuid::try_parse(&word.replace('-', "")));
     uuid.is_ok_and(|it| it.to_string() != word)
 }
 
 fn u1_in_path(case: &Case<'_>) -> bool {
-    let mut segments = case.question.path.split('/');
+    let mut segments = case.request.path.split('/');
     segments.any(is_spelled_otherwise) && case.reference.status != case.berth.status
-        || case.question.path.contains("/allocations/")
-            && case.question.path.split('/').any(is_spelled_otherwise)
+        || case.request.path.contains("/allocations/")
+            && case.request.path.split('/').any(is_spelled_otherwise)
 }
 
-/// What is spelled otherwise in the query, or was when it was stored, is found, too; with `!`, left out.
+/// Berth also finds objects whose spelling differs in the query or was different when stored; with `!`, it excludes
+/// them.
 fn u1_in_query(case: &Case<'_>) -> bool {
-    let members = || case.question.query.iter().filter(|(name, _)| name.starts_with("member_of"));
+    let members = || case.request.query.iter().filter(|(name, _)| name.starts_with("member_of"));
     let spelled = |(name, value): &(String, String)| {
         let mut words = value.split(|it: char| ",:!".contains(it));
         (name == "uuid" || name.starts_with("in_tree")) && words.any(is_spelled_otherwise)
     };
-    if members().next().is_none() && !case.question.query.iter().any(spelled) {
+    if members().next().is_none() && !case.request.query.iter().any(spelled) {
         return false;
     }
     let count = |answer| {
@@ -464,7 +465,7 @@ fn u1_in_query(case: &Case<'_>) -> bool {
         found.into_iter().flatten().map(Vec::len).next()
     };
     let lacks = |side: fn(&Difference) -> &Option<Value>| {
-        // A list shows what only one of the answers has as a difference without the other's value.
+        // For a list, a member that only one response has is a difference without the other's value.
         case.differences.iter().all(|it| side(it).is_none())
     };
     let is_negative = members().any(|(_, value)| value.starts_with('!'));
@@ -476,20 +477,20 @@ fn u1_in_query(case: &Case<'_>) -> bool {
 }
 
 fn u1_in_body(case: &Case<'_>) -> bool {
-    let Some(body) = &case.question.body else { return false };
+    let Some(body) = &case.request.body else { return false };
     let consumers = body.as_object().into_iter().flat_map(|it| it.keys());
     let claimed = body.get("allocations").and_then(Value::as_object);
     let mut names = consumers.chain(claimed.into_iter().flat_map(|it| it.keys()));
-    case.question.path.contains("/allocations") && names.any(|it| is_spelled_otherwise(it))
+    case.request.path.contains("/allocations") && names.any(|it| is_spelled_otherwise(it))
 }
 
 fn v1(case: &Case<'_>) -> bool {
-    let (whole, cut) = (detail(case.reference), detail(case.berth));
+    let (full, cut) = (detail(case.reference), detail(case.berth));
     let beginning = |text: &'_ str| text.get(..COMPARED_OF_A_LONG_TEXT).map(str::to_owned);
     case.differ_in_words()
-        && whole.len() > LONG_VALUE
+        && full.len() > LONG_VALUE
         && cut.contains("...")
-        && beginning(whole) == beginning(cut)
+        && beginning(full) == beginning(cut)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Each rule explains what its number is about, and nothing that only looks like it.
+//! Each rule explains the differences of its number, and no similar ones.
 
 use serde_json::{Value, json};
 
-use super::{Question, RULES, known, without_undefined};
+use super::{ComparedRequest, RULES, known, without_undefined};
 use crate::moving::compare::answers::{Answer, Rules, differences};
 
 const ONE: &str = "4e8e5957-649f-477b-9e5b-f1f75b21c03c";
@@ -16,17 +16,17 @@ fn error(status: u16, detail: &str) -> Answer {
     answer(status, &json!({"errors": [{"status": status, "detail": detail}]}))
 }
 
-/// The number that explains in what two answers to a request differ; `none` if nothing does, and `same` if
-/// nothing differs.
-fn explained(asked: &str, body: &Value, reference: &Answer, berth: &Answer) -> &'static str {
-    let (method, target) = asked.split_once(' ').unwrap();
-    let question = Question::new(method, target, body.to_string().as_bytes());
+/// The number that explains the differences between two responses to a request; `none` if there is none, and `same`
+/// if they do not differ.
+fn explained(line: &str, body: &Value, reference: &Answer, berth: &Answer) -> &'static str {
+    let (method, target) = line.split_once(' ').unwrap();
+    let request = ComparedRequest::new(method, target, body.to_string().as_bytes());
     let found = differences(reference, berth, Rules::default());
-    let found = without_undefined(&question, reference, berth, found);
+    let found = without_undefined(&request, reference, berth, found);
     if found.is_empty() {
         return "same";
     }
-    known(&question, reference, berth, &found).map_or("none", |rule| rule.id)
+    known(&request, reference, berth, &found).map_or("none", |rule| rule.id)
 }
 
 fn get(target: &str, reference: &Answer, berth: &Answer) -> &'static str {

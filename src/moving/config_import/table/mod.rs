@@ -1,5 +1,5 @@
-//! Every option of the reference, once, and what the import does with it. The manual's table
-//! (docs/import.md) is generated from this one.
+//! All options of the reference, and their conversion. The manual's table (docs/import.md) is generated from this
+//! one.
 
 mod option;
 mod options;
@@ -39,7 +39,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// Options of one section that become the same.
+/// Options of one section with the same result.
 struct Row {
     section: &'static str,
     options: String,
@@ -65,7 +65,7 @@ fn spellings(known: &KnownOption) -> String {
     option
 }
 
-/// Result of the conversion of an option, in words.
+/// Describes the conversion of an option.
 fn mapping(known: &KnownOption) -> String {
     match (known.mapping, known.kind) {
         (Mapping::Copied(key) | Mapping::Limited(key, ..), _) => {

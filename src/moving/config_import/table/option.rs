@@ -1,4 +1,4 @@
-//! What the table says about an option of the reference, and the notation of the table.
+//! An entry of the table, and the table's notation.
 
 pub(super) use crate::moving::config_import::values::Kind;
 
@@ -7,8 +7,7 @@ pub const DEFAULT: &str = "DEFAULT";
 /// The section of Keystone's options.
 pub const KEYSTONE: &str = "keystone_authtoken";
 
-/// What the import does with an option. The second text of a variant is for the manual and for
-/// messages.
+/// The conversion of an option. The second text of a variant is for the manual and for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// Copies the value to Berth's option of this name.
@@ -33,7 +32,7 @@ pub enum Mapping {
 pub struct KnownOption {
     /// Its section.
     pub section: &'static str,
-    /// Its name; `*` stands for all options of the section.
+    /// Its name; `*` means all options of the section.
     pub name: &'static str,
     /// Deprecated names that are read as well, in order of precedence; one from another section is
     /// written `SECTION.name`.
@@ -44,7 +43,7 @@ pub struct KnownOption {
     pub default: Option<&'static str>,
     /// Whether `auth_section` moves the option to another section.
     pub movable: bool,
-    /// What the import does with it.
+    /// Its conversion.
     pub mapping: Mapping,
 }
 

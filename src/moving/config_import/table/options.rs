@@ -106,7 +106,7 @@ pub(super) const OPTIONS: &[KnownOption] = options! {
     "pool_timeout": Integer => Unneeded("requests wait for a connection from a pool of fixed size");
     "connection_recycle_time": Integer, default "3600" => Unneeded(RECONNECT);
     "slave_connection": Text =>
-        Lost("Berth answers reads from memory; it does not connect to a second database");
+        Lost("Berth serves reads from memory; it does not connect to a second database");
     "max_retries": Integer, default "10" =>
         Lost("`database-wait` limits how long Berth waits for the database at the start");
     "retry_interval": Integer, default "10" => Unneeded("Berth chooses the interval");

@@ -1,9 +1,9 @@
-//! Reads all that a placement service shows over its API, while it may go on to change.
+//! Reads the contents of a placement service over its API, while it may continue to change.
 //!
-//! Everything is read once. Then the list of providers is read again, and the usages of each: a provider whose
-//! generation or usages are others than before has changed, and is read again with its consumers. Claims of the
-//! service raise the generations of the providers, and what a consumer gives up changes their usages. When nothing
-//! has changed since, what was read is what the service showed at one time.
+//! Everything is read once. Then the list of providers and the usages of each are read again: a provider whose
+//! generation or usages differ has changed, and is read again with its consumers. Claims raise the generations of the
+//! providers, and releases change their usages. Once nothing has changed, the rows equal the state of the service at
+//! one time.
 
 mod snapshot;
 mod view;
@@ -16,31 +16,31 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::StatusCode;
 
 use self::snapshot::Amounts;
-pub(super) use self::snapshot::{Consumer, Parts, Snapshot};
+pub(super) use self::snapshot::{Consumer, ProviderParts, Snapshot};
 use super::Error;
-use super::answers::{About, Answers, Known};
+use super::answers::{ResponseKey, ResponseStore, StoredResponses};
 use super::report::Finding;
 use crate::moving::placement_client::{self, Answer, Client, ListedProvider, Microversion};
 use crate::moving::progress::Progress;
 
-/// Below this microversion, the API does not tell where in a tree a provider is.
+/// First microversion that shows a provider's place in its tree.
 const OLDEST: Microversion = Microversion(14);
-/// Since when the API tells when something was changed.
+/// First microversion that shows modification times.
 const TIMES: Microversion = Microversion(15);
-/// Since when the API tells the generations of consumers.
+/// First microversion that shows generations of consumers.
 const CONSUMER_GENERATIONS: Microversion = Microversion(28);
-/// Since when the API tells the types of consumers.
+/// First microversion that shows consumer types.
 const CONSUMER_TYPES: Microversion = Microversion(38);
-/// The last microversion at which usages of a project are not divided by type of consumers.
+/// Last microversion at which a project's usages are not grouped by consumer type.
 const USAGES_IN_ONE: Microversion = Microversion(37);
-/// How often what has changed is read again.
+/// Maximum number of rounds that read changes.
 const ROUNDS: usize = 6;
-/// What stands in a URL as it is.
+/// Characters that need no encoding in a URL.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// What was read, and what is to be said about it.
+/// The contents of a service, with notes for the report.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct ServiceContents {
     pub(super) snapshot: Snapshot,
     pub(super) url: String,
     pub(super) version: Microversion,
@@ -57,10 +57,10 @@ pub(super) struct Service<'c> {
 }
 
 impl<'c> Service<'c> {
-    /// Asks the service which microversions it has.
+    /// Requests the microversions of the service.
     ///
     /// # Errors
-    /// The service cannot be asked, or is too old.
+    /// The service does not respond, or is too old.
     pub(super) async fn open(client: &'c Client) -> Result<Self, Error> {
         let version = client.highest_microversion().await?.min(Microversion::MAX);
         let url = client.url().await?.to_string();
@@ -73,23 +73,23 @@ impl<'c> Service<'c> {
     }
 }
 
-/// Reads everything that was not read before, and what has changed since. Keeps what it reads, if that is wanted.
+/// Reads everything that was not read before, and what has changed since. Keeps the responses if `keep` is set.
 ///
 /// # Errors
-/// The service cannot be read, or changes faster than it can be read; or what is kept cannot be read or written.
+/// The service cannot be read, or changes too fast; or the kept responses cannot be read or written.
 pub(super) async fn read(
     service: Service<'_>,
-    mut kept: Option<Answers<'_>>,
+    mut kept: Option<ResponseStore<'_>>,
     progress: &Progress,
-) -> Result<Read, Error> {
+) -> Result<ServiceContents, Error> {
     let Service { client, url, version } = service;
     let known = match &mut kept {
         Some(kept) => kept.known().await?,
-        None => Known::default(),
+        None => StoredResponses::default(),
     };
-    let mut notes = untold(version);
+    let mut notes = limitations(version);
     if known.count > 0 {
-        notes.push(format!("{} answers had been read before", known.count));
+        notes.push(format!("{} responses had been read before", known.count));
     }
     let snapshot =
         Snapshot { parts: known.parts, consumers: known.consumers, ..Snapshot::default() };
@@ -103,14 +103,14 @@ pub(super) async fn read(
     reading.snapshot.traits = names("traits", "/traits").await?;
     let mut findings = unexplained_usages("provider", unexplained.providers);
     findings.extend(unexplained_usages("project", unexplained.projects));
-    Ok(Read { snapshot: reading.snapshot, url, version, notes, findings })
+    Ok(ServiceContents { snapshot: reading.snapshot, url, version, notes, findings })
 }
 
-/// Findings about usages of providers or projects that are more than what the consumers hold that the service shows.
+/// Findings about usages of providers or projects that exceed the allocations of the visible consumers.
 fn unexplained_usages(what: &'static str, usages: HashMap<String, Amounts>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (of, mut more) in usages {
-        // Less is used than is held where a provider has no inventory, which is a finding of its own.
+        // Less is used than allocated if a provider lacks an inventory, which is a separate finding.
         more.retain(|_, used| *used > 0);
         if !more.is_empty() {
             findings.push(Finding {
@@ -125,24 +125,25 @@ fn unexplained_usages(what: &'static str, usages: HashMap<String, Amounts>) -> V
     findings
 }
 
-/// What the API does not tell.
-fn untold(version: Microversion) -> Vec<String> {
-    let mut untold = vec![
+/// Notes about data that the API does not show.
+fn limitations(version: Microversion) -> Vec<String> {
+    let mut limitations = vec![
         "when things were created, and the time of each single change: the latest change of a provider, of its \
          inventories and of a consumer's allocations stands for all of them",
         "consumers that hold nothing, and aggregates without members",
         "the keys of rows: lists have the order of the service's list of providers",
     ];
     if version < TIMES {
-        untold.push("when anything was changed (since 1.15): the time of the import stands for it");
+        limitations
+            .push("when anything was changed (since 1.15): the time of the import is used instead");
     }
     if version < CONSUMER_GENERATIONS {
-        untold.push("the generations of consumers (since 1.28): they are 0");
+        limitations.push("the generations of consumers (since 1.28): they are 0");
     }
     if version < CONSUMER_TYPES {
-        untold.push("the types of consumers (since 1.38): they have none");
+        limitations.push("the types of consumers (since 1.38): they have none");
     }
-    untold.into_iter().map(|it| format!("the API at {version} does not tell {it}")).collect()
+    limitations.into_iter().map(|it| format!("the API at {version} does not show {it}")).collect()
 }
 
 fn words(amounts: &Amounts) -> String {
@@ -151,9 +152,9 @@ fn words(amounts: &Amounts) -> String {
     each.join(", ")
 }
 
-/// Usages that no consumer explains which the service shows.
+/// Usages in excess of the allocations of all visible consumers.
 #[derive(Debug)]
-struct Unexplained {
+struct UnexplainedUsages {
     /// By provider.
     providers: HashMap<String, Amounts>,
     /// By project.
@@ -163,18 +164,18 @@ struct Unexplained {
 struct Reading<'c> {
     client: &'c Client,
     version: Microversion,
-    kept: Option<Answers<'c>>,
+    kept: Option<ResponseStore<'c>>,
     snapshot: Snapshot,
 }
 
 impl Reading<'_> {
-    /// Reads until the service shows what was read, beginning with these consumers and what is not known. Returns
-    /// the usages that no consumer explains.
+    /// Reads until the service has not changed, starting with these consumers and everything unknown. Returns the
+    /// usages that no consumer explains.
     async fn until_nothing_changes(
         &mut self,
         mut unread: BTreeSet<String>,
         progress: &Progress,
-    ) -> Result<Unexplained, Error> {
+    ) -> Result<UnexplainedUsages, Error> {
         let mut before: Option<HashMap<String, Amounts>> = None;
         let mut projects: Option<HashMap<String, Amounts>> = None;
         for _ in 0..ROUNDS {
@@ -182,7 +183,7 @@ impl Reading<'_> {
             let unexplained = self.unexplained();
             let mut stale = self.changed(&listed).await?;
             if let Some(before) = &before {
-                // What two rounds show without a change is no change, but a consumer that the API hides.
+                // A difference that persists over two rounds is not a change, but a hidden consumer.
                 stale.extend(
                     unexplained
                         .iter()
@@ -199,9 +200,9 @@ impl Reading<'_> {
                     Some(of_projects) => of_projects,
                     None => self.unexplained_of_projects().await?,
                 };
-                // They are of the same time as the rest if nothing changes in another round.
+                // They are from the same time as the rest if nothing changes in another round.
                 if is_known || of_projects.is_empty() {
-                    return Ok(Unexplained { providers: unexplained, projects: of_projects });
+                    return Ok(UnexplainedUsages { providers: unexplained, projects: of_projects });
                 }
                 (before, projects) = (Some(unexplained), Some(of_projects));
                 continue;
@@ -215,7 +216,7 @@ impl Reading<'_> {
         )))
     }
 
-    /// The providers that have to be read (again): they are new, or their generation or usages have changed.
+    /// The providers to read (again): those that are new, or whose generation or usages have changed.
     async fn changed(&self, listed: &[ListedProvider]) -> Result<BTreeSet<String>, Error> {
         let is_stale = |it: &ListedProvider| {
             let parts = self.snapshot.parts.get(&it.uuid);
@@ -241,7 +242,7 @@ impl Reading<'_> {
         Ok(stale)
     }
 
-    /// Forgets providers that are no longer listed. Returns the consumers they had.
+    /// Removes providers that are no longer listed. Returns their consumers.
     fn forget_gone(&mut self) -> BTreeSet<String> {
         let listed: BTreeSet<&str> =
             self.snapshot.providers.iter().map(|it| it.uuid.as_str()).collect();
@@ -271,7 +272,7 @@ impl Reading<'_> {
         let mut parts = stream::iter(parts).buffer_unordered(client.concurrency());
         while let Some((uuid, new)) = parts.try_next().await? {
             if let Some(kept) = &mut self.kept {
-                kept.keep(About::Provider, &uuid, new.as_ref()).await?;
+                kept.keep(ResponseKey::Provider, &uuid, new.as_ref()).await?;
             }
             consumers.extend(new.iter().flat_map(|it| it.consumers.iter().cloned()));
             let old = match new {
@@ -302,7 +303,7 @@ impl Reading<'_> {
         let mut read = stream::iter(read).buffer_unordered(client.concurrency());
         while let Some((uuid, consumer)) = read.try_next().await? {
             if let Some(kept) = &mut self.kept {
-                kept.keep(About::Consumer, &uuid, consumer.as_ref()).await?;
+                kept.keep(ResponseKey::Consumer, &uuid, consumer.as_ref()).await?;
             }
             match consumer {
                 Some(consumer) => drop(self.snapshot.consumers.insert(uuid, consumer)),
@@ -321,8 +322,8 @@ impl Reading<'_> {
         }
     }
 
-    /// What the usages of projects have beyond what their consumers hold that were read: consumers that the service does
-    /// not show may belong to them, and what consumers hold of providers that are gone counts as well.
+    /// Usages of projects in excess of the allocations of their visible consumers. Hidden consumers may belong to
+    /// these projects; allocations of deleted providers count as well.
     async fn unexplained_of_projects(&self) -> Result<HashMap<String, Amounts>, Error> {
         let mut held: HashMap<&str, Amounts> = HashMap::new();
         for consumer in self.snapshot.consumers.values() {
@@ -331,7 +332,7 @@ impl Reading<'_> {
                 *sums.entry(class.clone()).or_insert(0) += used;
             }
         }
-        // Later versions divide them by type of consumers, at which services on PostgreSQL fail.
+        // Later versions group them by consumer type, which fails in services on PostgreSQL.
         let (client, version) = (self.client, self.version.min(USAGES_IN_ONE));
         let unexplained = held.into_iter().map(|(project, held)| async move {
             let path = format!("/usages?project_id={}", encoded(project));
@@ -348,7 +349,7 @@ impl Reading<'_> {
         Ok(all.into_iter().filter(|(_, more)| !more.is_empty()).collect())
     }
 
-    /// What providers' usages have beyond what the consumers hold that were read, and the other way round.
+    /// Differences between providers' usages and the allocations of the consumers read.
     fn unexplained(&self) -> HashMap<String, Amounts> {
         let held = self.snapshot.held();
         let mut unexplained = HashMap::new();
@@ -366,8 +367,12 @@ impl Reading<'_> {
     }
 }
 
-/// What a provider has; `None` if there is no such provider any more.
-async fn parts(client: &Client, version: Microversion, uuid: &str) -> Result<Option<Parts>, Error> {
+/// Reads the parts of a provider; `None` if the provider no longer exists.
+async fn parts(
+    client: &Client,
+    version: Microversion,
+    uuid: &str,
+) -> Result<Option<ProviderParts>, Error> {
     let mut reader = view::Reader::default();
     for part in ["", "/inventories", "/usages", "/aggregates", "/traits", "/allocations"] {
         let path = provider_path(uuid, part);
@@ -389,7 +394,7 @@ fn encoded(identifier: &str) -> percent_encoding::PercentEncode<'_> {
     utf8_percent_encode(identifier, UNRESERVED)
 }
 
-/// When what an answer shows was changed last, in seconds since 1970.
+/// Modification time of the resource in a response, in seconds since 1970.
 fn changed(answer: &Answer) -> Option<i64> {
     let text = answer.headers().get(reqwest::header::LAST_MODIFIED)?.to_str().ok()?;
     let time = httpdate::parse_http_date(text).ok()?;
@@ -397,7 +402,7 @@ fn changed(answer: &Answer) -> Option<i64> {
     i64::try_from(seconds).ok()
 }
 
-/// An error that says which answer was not as it must be.
+/// Builds an error about a malformed response.
 fn wrong(path: &str) -> impl FnOnce(String) -> Error {
     let url = path.to_owned();
     move |why| placement_client::Error::NotPlacement { url, why }.into()

@@ -1,7 +1,7 @@
-//! What a placement service shows of itself, as rows of the tables of OpenStack Placement.
+//! Contents of a placement service, as rows of OpenStack Placement's tables.
 //!
-//! Keys are given in the order in which the service lists things. What the API does not tell is null: times other
-//! than those of `Last-Modified`, and what nothing refers to.
+//! Keys are assigned in the order of the service's lists. Values that the API does not show are null: all times but
+//! `Last-Modified`, and unreferenced names.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -11,12 +11,12 @@ use crate::moving::placement_client::ListedProvider;
 
 /// A row: the columns of a table as text.
 pub(in crate::moving::transfer) type Row = Vec<Option<String>>;
-/// Rows, each made when it is taken: there may be millions.
+/// Rows, created lazily: there may be millions.
 pub(in crate::moving::transfer) type Rows<'s> = Box<dyn Iterator<Item = Row> + Send + 's>;
 /// Amounts by resource class.
 pub(in crate::moving::transfer) type Amounts = BTreeMap<String, i64>;
 
-/// All that a service shows.
+/// The contents of a service.
 #[derive(Debug, Default)]
 pub(in crate::moving::transfer) struct Snapshot {
     pub(super) classes: Vec<String>,
@@ -24,25 +24,25 @@ pub(in crate::moving::transfer) struct Snapshot {
     /// In the order of the list.
     pub(super) providers: Vec<ListedProvider>,
     /// By UUID.
-    pub(super) parts: HashMap<String, Parts>,
+    pub(super) parts: HashMap<String, ProviderParts>,
     /// By UUID.
     pub(super) consumers: BTreeMap<String, Consumer>,
 }
 
-/// What a provider has.
+/// The parts of a provider.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(in crate::moving::transfer) struct Parts {
+pub(in crate::moving::transfer) struct ProviderParts {
     /// The generation at which all of it was read; `None` if it changed meanwhile.
     pub(in crate::moving::transfer) generation: Option<i64>,
-    /// When the provider was changed last, in seconds since 1970.
+    /// Modification time of the provider, in seconds since 1970.
     pub(in crate::moving::transfer) changed: Option<i64>,
     pub(in crate::moving::transfer) inventories: Vec<Inventory>,
-    /// When the inventories were changed last.
+    /// Modification time of the inventories.
     pub(in crate::moving::transfer) inventories_changed: Option<i64>,
     pub(in crate::moving::transfer) traits: Vec<String>,
     pub(in crate::moving::transfer) aggregates: Vec<String>,
     pub(in crate::moving::transfer) usages: Amounts,
-    /// The consumers that hold something of it.
+    /// Consumers with allocations on the provider.
     pub(in crate::moving::transfer) consumers: BTreeSet<String>,
 }
 
@@ -51,27 +51,27 @@ pub(in crate::moving::transfer) struct Inventory {
     pub(in crate::moving::transfer) class: String,
     /// `total`, `reserved`, `min_unit`, `max_unit` and `step_size`.
     pub(in crate::moving::transfer) units: [i64; 5],
-    /// As the service writes it.
+    /// As the service formats it.
     pub(in crate::moving::transfer) allocation_ratio: String,
 }
 
-/// What a consumer holds, and whose it is.
+/// A consumer with its allocations and owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::moving::transfer) struct Consumer {
     pub(in crate::moving::transfer) project: String,
     pub(in crate::moving::transfer) user: String,
-    /// The type, if it has one and the service tells.
+    /// The type, if the service shows one.
     pub(in crate::moving::transfer) kind: Option<String>,
-    /// 0 if the service does not tell.
+    /// 0 if the service does not show it.
     pub(in crate::moving::transfer) generation: i64,
-    /// When its allocations were changed last.
+    /// Modification time of its allocations.
     pub(in crate::moving::transfer) changed: Option<i64>,
     /// By provider.
     pub(in crate::moving::transfer) holds: BTreeMap<String, Amounts>,
 }
 
 impl Snapshot {
-    /// What the consumers hold of each provider.
+    /// Allocated amounts of each provider.
     pub(super) fn held(&self) -> HashMap<&str, Amounts> {
         let mut held: HashMap<&str, Amounts> = HashMap::new();
         for (provider, amounts) in self.consumers.values().flat_map(|it| &it.holds) {
@@ -143,16 +143,16 @@ impl Snapshot {
         Box::new((1..).zip(&self.providers).map(row))
     }
 
-    /// The providers that have something, with their keys.
-    fn having(&self) -> impl Iterator<Item = (u64, &Parts)> {
+    /// Providers that were read, with their keys.
+    fn having(&self) -> impl Iterator<Item = (u64, &ProviderParts)> {
         let listed = (1_u64..).zip(&self.providers);
         listed.filter_map(|(key, it)| self.parts.get(&it.uuid).map(|parts| (key, parts)))
     }
 
-    /// Rows of a provider's key and a key of each of what it has.
+    /// Pairs of a provider's key and the key of each of its members.
     fn members<'s>(
         &'s self,
-        of: impl Fn(&'s Parts) -> &'s Vec<String> + Send + 's,
+        of: impl Fn(&'s ProviderParts) -> &'s Vec<String> + Send + 's,
         keys: HashMap<&'s str, u64>,
     ) -> Rows<'s> {
         let named = self
@@ -227,7 +227,7 @@ fn keys<'n>(names: impl IntoIterator<Item = &'n String>) -> HashMap<&'n str, u64
     (1..).zip(names).map(|(key, name)| (name.as_str(), key)).collect()
 }
 
-/// Rows of keys and names, and if the table has a third column, of when they were changed, which is not known.
+/// Rows of keys and names, and a null modification time if the table has that column.
 fn named<'n, N>(names: N, has_times: bool) -> Rows<'n>
 where
     N: IntoIterator<Item = &'n String>,
@@ -245,7 +245,7 @@ mod tests {
     use std::collections::{BTreeMap, HashMap};
 
     use super::super::super::tables::TABLES;
-    use super::{Consumer, Inventory, ListedProvider, Parts, Snapshot};
+    use super::{Consumer, Inventory, ListedProvider, ProviderParts, Snapshot};
 
     fn snapshot() -> Snapshot {
         let listed = |uuid: &str, parent: Option<&str>| ListedProvider {
@@ -261,12 +261,12 @@ mod tests {
             units: [10, 1, 1, 10, 1],
             allocation_ratio: "16.0".to_owned(),
         };
-        let parts = Parts {
+        let parts = ProviderParts {
             changed: Some(99),
             inventories: vec![inventory],
             traits: vec!["T2".to_owned()],
             aggregates: vec!["b".to_owned(), "a".to_owned()],
-            ..Parts::default()
+            ..ProviderParts::default()
         };
         let consumer = |kind: Option<&str>, used| Consumer {
             project: "p".to_owned(),

@@ -1,12 +1,12 @@
-//! What stands in the answers of a placement service.
+//! Parses the responses of a placement service.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::snapshot::{Amounts, Consumer, Inventory, Parts};
+use super::snapshot::{Amounts, Consumer, Inventory, ProviderParts};
 
-/// What an answer shows for consumers without a type.
+/// Placeholder for consumers without a type.
 const NO_TYPE: &str = "unknown";
 
 /// The names in a list of texts, or of objects with a name.
@@ -27,7 +27,7 @@ pub(super) fn usages(body: &Value) -> Result<Amounts, String> {
     Ok(usages)
 }
 
-/// A consumer; `None` if it holds nothing.
+/// Parses a consumer; `None` if it has no allocations.
 pub(super) fn consumer(body: &Value) -> Result<Option<Consumer>, String> {
     let allocations = object(body, "allocations")?;
     if allocations.is_empty() {
@@ -41,7 +41,7 @@ pub(super) fn consumer(body: &Value) -> Result<Option<Consumer>, String> {
         .map(|(provider, held)| Ok((provider.clone(), amounts(held, "resources")?)))
         .collect();
     let kind = body.get("consumer_type").and_then(Value::as_str).filter(|kind| *kind != NO_TYPE);
-    // Before 1.28, there is none.
+    // Absent before 1.28.
     let generation = body.get("consumer_generation").and_then(Value::as_i64);
     Ok(Some(Consumer {
         project: text("project_id")?,
@@ -53,15 +53,15 @@ pub(super) fn consumer(body: &Value) -> Result<Option<Consumer>, String> {
     }))
 }
 
-/// Collects what a provider has from several answers.
+/// Assembles a provider's parts from several responses.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    parts: Parts,
+    parts: ProviderParts,
     generations: Vec<i64>,
 }
 
 impl Reader {
-    /// Reads the answer about a part: the end of its path.
+    /// Parses the response for a part, named by the end of its path.
     pub(super) fn read(
         &mut self,
         part: &str,
@@ -82,16 +82,16 @@ impl Reader {
             _ => parts.consumers = object(body, "allocations")?.keys().cloned().collect(),
         }
         let name = if part.is_empty() { "generation" } else { "resource_provider_generation" };
-        // Before 1.19, the answer about aggregates has none.
+        // Before 1.19, the response for aggregates has no generation.
         self.generations.extend(body.get(name).and_then(Value::as_i64));
         Ok(())
     }
 
-    /// What the provider has. The generation is known if it was the same in all answers.
-    pub(super) fn finish(self) -> Parts {
+    /// Returns the parts. The generation is known if all responses agree.
+    pub(super) fn finish(self) -> ProviderParts {
         let first = self.generations.first().copied();
         let is_same = self.generations.iter().all(|it| Some(*it) == first);
-        Parts { generation: first.filter(|_| is_same), ..self.parts }
+        ProviderParts { generation: first.filter(|_| is_same), ..self.parts }
     }
 }
 
@@ -115,7 +115,7 @@ fn inventory((class, fields): (&String, &Value)) -> Result<Inventory, String> {
 
 fn amounts(body: &Value, name: &str) -> Result<Amounts, String> {
     let amount = |(class, used): (&String, &Value)| {
-        let used = used.as_i64().ok_or_else(|| format!("{name}: {class} is no integer"))?;
+        let used = used.as_i64().ok_or_else(|| format!("{name}: {class} is not an integer"))?;
         Ok((class.clone(), used))
     };
     object(body, name)?.iter().map(amount).collect()
@@ -126,7 +126,7 @@ fn object<'b>(body: &'b Value, name: &str) -> Result<&'b Map<String, Value>, Str
 }
 
 fn lacks(name: &str) -> String {
-    format!("the answer lacks {name}")
+    format!("the response lacks {name}")
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(consumer(&json!({"allocations": {}})), Ok(None));
         let mut lacking = held;
         lacking.as_object_mut().unwrap().remove("user_id");
-        assert_eq!(consumer(&lacking).unwrap_err(), "the answer lacks user_id");
+        assert_eq!(consumer(&lacking).unwrap_err(), "the response lacks user_id");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A request, as rules about its answers look at it.
+//! A request, in the form used by the rules.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use url::form_urlencoded;
 
-/// A request whose answers differ.
+/// A request whose responses differ.
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct ComparedRequest {
     pub(super) method: String,
     /// As it was sent.
     pub(super) target: String,
@@ -17,8 +17,8 @@ pub struct Question {
     pub(super) body: Option<Value>,
 }
 
-impl Question {
-    /// The request of a method and a target (path and query), with this body.
+impl ComparedRequest {
+    /// A request with this method, target (path and query) and body.
     pub fn new(method: &str, target: &str, body: &[u8]) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         Self {
@@ -35,12 +35,12 @@ impl Question {
         self.query.iter().filter(move |(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the target contains this, percent-encoded, in either case.
+    /// Returns whether the target contains this, percent-encoded, in either case.
     pub(super) fn encodes(&self, encoded: &str) -> bool {
         self.target.to_ascii_lowercase().contains(encoded)
     }
 
-    /// The classes that each group of a request for candidates asks for, by suffix.
+    /// The classes requested by each group of a request for candidates, by suffix.
     pub(super) fn groups(&self) -> Vec<(&str, BTreeSet<&str>)> {
         let groups = self.query.iter().filter_map(|(name, value)| {
             let classes = value.split(',').filter_map(|it| it.split(':').next());
