@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use berth::cli::health::{Question, health};
+use berth::cli::health::{Probe, health};
 use berth::http::edge::listener::{Endpoint, Listener};
 use berth::http::edge::server::Bounds;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,7 +21,7 @@ fn unix(path: &Path) -> Endpoint {
 /// Asks as `berth health` does, which waits for answers.
 async fn ask(endpoint: &Endpoint) -> std::io::Result<()> {
     let endpoint = endpoint.clone();
-    tokio::task::spawn_blocking(move || health(&endpoint, false, Question::Answers)).await.unwrap()
+    tokio::task::spawn_blocking(move || health(&endpoint, false, Probe::Answers)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

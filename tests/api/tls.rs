@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth::cli::Command;
-use berth::cli::health::{Question, health};
+use berth::cli::health::{Probe, health};
 use berth::http::Api;
 use berth::http::edge::listener::Listener;
 use berth::http::edge::server::{Bounds, Front};
@@ -164,7 +164,7 @@ async fn links_of_an_encrypted_server_say_https() {
     let endpoint = served.endpoints[0].clone();
     let ask = |with_tls: bool| {
         let endpoint = endpoint.clone();
-        tokio::task::spawn_blocking(move || health(&endpoint, with_tls, Question::Answers))
+        tokio::task::spawn_blocking(move || health(&endpoint, with_tls, Probe::Answers))
     };
     ask(true).await.unwrap().unwrap();
     ask(false).await.unwrap().unwrap_err();
@@ -189,7 +189,7 @@ async fn clients_present_a_certificate_where_one_is_wanted() {
         assert!(!answers(connect(&served, &authority, Some(&stranger), version).await).await);
     }
     let endpoint = served.endpoints[0].clone();
-    tokio::task::spawn_blocking(move || health(&endpoint, true, Question::Answers))
+    tokio::task::spawn_blocking(move || health(&endpoint, true, Probe::Answers))
         .await
         .unwrap()
         .unwrap();
