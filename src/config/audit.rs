@@ -1,4 +1,4 @@
-//! Where the audit log is written, and how.
+//! Options of the audit log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,17 +26,17 @@ pub struct AuditOptions {
     pub audit_format: AuditFormat,
 }
 
-/// How entries of the audit log look.
+/// Format of entries of the audit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AuditFormat {
-    /// Berth's own form.
+    /// Berth's own format.
     Json,
     /// Events of CADF (DMTF DSP0262), as other OpenStack services emit.
     Cadf,
 }
 
 impl AuditOptions {
-    /// Checks that the audit log can be written, as far as that can be seen without making the file.
+    /// Checks that the audit log can be written, as far as possible without creating the file.
     ///
     /// # Errors
     /// It cannot.
@@ -50,7 +50,7 @@ impl AuditOptions {
         }
     }
 
-    /// Starts the audit log, if there is to be one.
+    /// Starts the audit log, if configured.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -69,7 +69,7 @@ impl AuditOptions {
     }
 }
 
-/// Whether a file can be appended to, or made in its directory.
+/// Checks that a file can be appended to, or created in its directory.
 fn writable(path: &Path) -> io::Result<()> {
     match std::fs::metadata(path) {
         Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),

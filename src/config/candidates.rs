@@ -8,10 +8,10 @@ use crate::http::app::CandidateOrder;
 use crate::search::Ranking;
 use crate::search::ranking::Weight;
 
-/// Which hosts come first among allocation candidates.
+/// Order of hosts among allocation candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OrderKind {
-    /// No order that means anything, as in OpenStack Placement.
+    /// No meaningful order, as in OpenStack Placement.
     None,
     /// The fullest hosts first.
     Pack,
@@ -33,7 +33,7 @@ pub struct CandidateOptions {
     #[arg(long, env = "BERTH_CANDIDATE_ORDER", default_value = "none", value_name = "ORDER")]
     pub candidate_order: OrderKind,
 
-    /// What adds to the score of a host with --candidate-order weights; may be repeated.
+    /// Weights for the score of a host with --candidate-order weights; may be repeated.
     ///
     /// The weight of a resource class counts in proportion to the share of it that is free, those of
     /// a trait and of an aggregate count for hosts that have it or are in it. For example,

@@ -1,4 +1,4 @@
-//! Which database a command talks to.
+//! Options of the database connection.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use sqlx::postgres::PgConnectOptions;
 
 use super::database_url;
 
-/// Which database to use.
+/// Options of the database connection.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Database")]
 pub struct DatabaseOptions {
@@ -35,10 +35,10 @@ pub struct DatabaseOptions {
 }
 
 impl DatabaseOptions {
-    /// How to connect to each host in --database-url; `None` without that option.
+    /// The connection options of each host in --database-url; `None` without that option.
     ///
     /// # Errors
-    /// What is wrong with the URL, without repeating it; or the password's file cannot be read.
+    /// The URL is invalid (the message does not repeat it), or the password's file cannot be read.
     pub fn hosts(&self) -> Result<Option<Vec<PgConnectOptions>>, String> {
         let Some(url) = &self.database_url else { return Ok(None) };
         let password = self.password()?;
@@ -62,7 +62,7 @@ impl DatabaseOptions {
     /// The directory of the private PostgreSQL.
     ///
     /// # Errors
-    /// None is named, and there is no home directory.
+    /// None is configured, and there is no home directory.
     pub fn directory(&self) -> Result<PathBuf, String> {
         if let Some(named) = &self.data_dir {
             return Ok(named.clone());
@@ -80,12 +80,12 @@ impl DatabaseOptions {
             .ok_or_else(|| "there is no home directory: set --data-dir".to_owned())
     }
 
-    /// The option that decides which database it is.
+    /// The option that selects the database.
     pub fn decided_by(&self) -> &'static str {
         if self.database_url.is_some() { "database-url" } else { "data-dir" }
     }
 
-    /// The database, in words for the operator: with user, hosts and name, without the password.
+    /// Describes the database for the operator: user, hosts and name, without the password.
     ///
     /// # Errors
     /// As [`DatabaseOptions::hosts`] and [`DatabaseOptions::directory`].
@@ -96,7 +96,7 @@ impl DatabaseOptions {
         let places: Vec<String> = hosts.iter().map(place).collect();
         let Some(first) = hosts.first() else { return Err("no host is named".to_owned()) };
         let user = first.get_username();
-        // As libpq has it: without a name, the database has that of the user.
+        // As in libpq: the default name is that of the user.
         let name = first.get_database().map_or(user, |name| name);
         Ok(format!("postgres://{user}@{}/{name}", places.join(",")))
     }

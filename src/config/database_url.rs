@@ -12,16 +12,16 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
 use super::nearest::did_you_mean;
 
-/// Hosts in one URL at the most.
+/// Maximum number of hosts in a URL.
 const HOSTS_MAX: usize = 32;
 
-/// What a URL begins with.
+/// Accepted schemes.
 const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
 /// Values of `sslmode`.
 const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 
-/// Parameters that are read here.
+/// Parameters that are parsed here.
 const OWN: [&str; 5] =
     ["host", "hostaddr", "port", "target_session_attrs", "statement-cache-capacity"];
 
@@ -43,7 +43,7 @@ const PASSED: [&str; 14] = [
     "ssl-key",
 ];
 
-/// Parameters of libpq that are taken and change nothing: what they bound, Berth bounds itself.
+/// Parameters of libpq that are accepted and ignored: Berth has limits of its own for these.
 const WITHOUT_EFFECT: [&str; 9] = [
     "connect_timeout",
     "fallback_application_name",
@@ -59,15 +59,15 @@ const WITHOUT_EFFECT: [&str; 9] = [
 /// Reads a URL into options for each of its hosts, in their order; there is at least one.
 ///
 /// # Errors
-/// What is wrong with it, in words without the password.
+/// A message, without the password.
 pub fn read(url: &str) -> Result<Vec<PgConnectOptions>, String> {
     read_with(url, None)
 }
 
-/// The same, with a password that does not stand in the URL.
+/// Like [`read`], with a password from elsewhere.
 ///
 /// # Errors
-/// As [`read`]; also, the URL has a password, too.
+/// As for [`read`]; or the URL has a password too.
 pub fn read_with(url: &str, password: Option<&str>) -> Result<Vec<PgConnectOptions>, String> {
     let mut named = Parts::read(url.trim())?;
     if let Some(password) = password {
@@ -102,8 +102,7 @@ pub fn read_with(url: &str, password: Option<&str>) -> Result<Vec<PgConnectOptio
     hosts.iter().zip(ports).map(|(host, port)| options(&named.settings, host, *port)).collect()
 }
 
-/// The files with certificates that a URL names, with the parameters that name them. A certificate that is in the URL
-/// itself is left out.
+/// The certificate files in a URL, with their parameters. Certificates inside the URL are left out.
 pub fn certificate_files(url: &str) -> Vec<(&'static str, PathBuf)> {
     let Ok(named) = Parts::read(url.trim()) else { return Vec::new() };
     let files = named.settings.into_iter().filter_map(|(key, value)| {
@@ -117,7 +116,7 @@ pub fn certificate_files(url: &str) -> Vec<(&'static str, PathBuf)> {
     files.collect()
 }
 
-/// A URL as it is written, without its passwords; none if it cannot be read: a password could be anywhere then.
+/// A URL without its passwords; `None` if it is invalid, because a password could be anywhere then.
 pub fn redacted(url: &str) -> Option<String> {
     read(url).ok()?;
     let (scheme, rest) = url.trim().split_once("://")?;
@@ -135,12 +134,12 @@ pub fn redacted(url: &str) -> Option<String> {
     Some(format!("{scheme}://{who}{path}{mark}{}", shown.join("&")))
 }
 
-/// What stands before the database, and the rest.
+/// Splits off the part before the database.
 fn split_authority(rest: &str) -> (&str, &str) {
     rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at))
 }
 
-/// The options of one host, made by sqlx from a URL in which nothing is ambiguous any more.
+/// The options of one host, parsed by sqlx from an unambiguous URL.
 fn options(
     settings: &[(String, String)],
     host: &str,
@@ -160,14 +159,14 @@ fn options(
     if let Some(port) = port {
         set("port", &port.to_string());
     }
-    // What sqlx says might repeat what the URL says.
+    // The error of sqlx might repeat parts of the URL.
     PgConnectOptions::from_str(&url).map_err(|_| "its parameters cannot be used".to_owned())
 }
 
-/// What a URL says.
+/// The parts of a URL.
 #[derive(Default)]
 struct Parts {
-    /// Parameters for all hosts; of two with one name, the later counts.
+    /// Parameters for all hosts; a later one overrides an earlier one with the same name.
     settings: Vec<(String, String)>,
     /// Names, addresses, and directories of Unix sockets; empty: not named.
     hosts: Vec<String>,
@@ -198,7 +197,7 @@ impl Parts {
         if wrong.is_empty() { Ok(parts) } else { Err(wrong.join("; ")) }
     }
 
-    /// Reads what stands before the database: `user:password@host:port,host:port`.
+    /// Parses the part before the database: `user:password@host:port,host:port`.
     fn read_authority(&mut self, authority: &str) -> Result<(), String> {
         let (caller, hosts) = match authority.rsplit_once('@') {
             Some((caller, hosts)) => (Some(caller), hosts),
@@ -286,7 +285,7 @@ impl Parts {
     }
 }
 
-/// What stands before a character, and what behind it: nothing, if it is not there.
+/// The parts before and after a character.
 fn before(text: &str, character: char) -> (&str, &str) {
     text.split_once(character).map_or((text, ""), |parts| parts)
 }

@@ -1,4 +1,4 @@
-//! The configuration file: what it sets, and what is wrong with it.
+//! Parses and generates the configuration file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,15 +8,15 @@ use toml::de::{DeTable, DeValue};
 
 use super::nearest::{did_you_mean, wrong_value};
 
-/// The file that is read if no other is named and it is there.
+/// The default file, read if it exists.
 pub const DEFAULT_PATH: &str = "/etc/berth/berth.toml";
 
-/// What a configuration file sets.
+/// The settings of a configuration file.
 #[derive(Debug)]
 pub struct Settings {
     /// The file.
     pub path: PathBuf,
-    /// What it sets, in its order.
+    /// The settings, in order.
     pub entries: Vec<Setting>,
 }
 
@@ -32,8 +32,8 @@ pub struct Setting {
 }
 
 impl Settings {
-    /// Reads a file. `serve` has every option that a file may set. What is wrong with the file is
-    /// added to `problems`, a sentence each; values that may be secrets are not repeated.
+    /// Reads a file. `serve` has every option that a file may set. Errors in the file are added to
+    /// `problems`, without values that may be secrets.
     pub fn read(path: &Path, serve: &Command, problems: &mut Vec<String>) -> Self {
         let mut settings = Self { path: path.to_owned(), entries: Vec::new() };
         match std::fs::read_to_string(path) {
@@ -111,7 +111,7 @@ pub fn each_configured(command: Command, change: &dyn Fn(Command) -> Command) ->
     if is_configured { change(command) } else { command }
 }
 
-/// What to do about a file that cannot be read.
+/// Advice for a file that cannot be read.
 fn advice(error: &std::io::Error) -> &'static str {
     if error.kind() != std::io::ErrorKind::PermissionDenied {
         return "";
@@ -120,13 +120,13 @@ fn advice(error: &std::io::Error) -> &'static str {
      file; `--config /dev/null` reads no file)"
 }
 
-/// What is wrong with a file, and in which line. Does not quote the file, which may contain secrets.
+/// Describes an error in a file, with its line. Does not quote the file, which may contain secrets.
 pub(super) fn unreadable(text: &str, error: &toml::de::Error) -> String {
     let start = error.span().map_or(0, |span| span.start);
     format!("line {}: {}", line(text, start), error.message())
 }
 
-/// The number of the line in which a place is, counted from 1.
+/// The line number of an offset, counted from 1.
 fn line(text: &str, start: usize) -> usize {
     text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1
 }
@@ -143,7 +143,7 @@ fn is_list(arg: &Arg) -> bool {
     arg.get_value_delimiter().is_some()
 }
 
-/// A value of a file as a flag would give it.
+/// Converts a value of a file to that of a flag.
 fn values(value: &Spanned<DeValue<'_>>, is_list: bool) -> Result<Vec<String>, &'static str> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::planner::flavor::Flavor;
 use crate::store::planner::flavors::SetFlavor;
 
-/// The most flavors that a file may have.
+/// Maximum number of flavors in a file.
 const FLAVORS_MAX: usize = 10_000;
 
 #[derive(Debug, Deserialize)]
@@ -37,7 +37,7 @@ struct Entry {
 /// The flavors of a file.
 ///
 /// # Errors
-/// A sentence for the operator: the file cannot be read, or a flavor is invalid.
+/// A message: the file cannot be read, or a flavor is invalid.
 pub fn read(path: &Path) -> Result<Vec<SetFlavor>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
     text.and_then(|text| parse(&text)).map_err(|why| format!("{}: {why}", path.display()))

@@ -1,5 +1,5 @@
-//! How `--auth keystone` finds Keystone, and as whom it asks. The names are those of the
-//! `[keystone_authtoken]` options of OpenStack services.
+//! Options of `--auth keystone`: the location of Keystone, and Berth's credentials. The names are
+//! those of the `[keystone_authtoken]` options of OpenStack services.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::auth::keystone::{
     AuthOptions, ClientTls, Credentials, Domain, Options, Scope, Secret, User,
 };
 
-/// How Berth shows Keystone who it is.
+/// Type of Berth's credentials for Keystone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AuthType {
     /// A user with a password.
@@ -32,7 +32,7 @@ pub struct KeystoneOptions {
     #[arg(long, env = "BERTH_KEYSTONE_AUTH_URL", value_name = "URL")]
     pub keystone_auth_url: Option<String>,
 
-    /// How Berth authenticates to Keystone.
+    /// Type of Berth's credentials for Keystone.
     #[arg(long, env = "BERTH_KEYSTONE_AUTH_TYPE", default_value = "password", value_name = "KIND")]
     pub keystone_auth_type: AuthType,
 
@@ -112,7 +112,7 @@ pub struct KeystoneOptions {
     #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET_FILE", value_name = "FILE")]
     pub keystone_application_credential_secret_file: Option<PathBuf>,
 
-    /// URL named in a 401 answer, where clients get a token. Default: the auth URL.
+    /// URL in a 401 response, where clients get a token. Default: the auth URL.
     #[arg(long, env = "BERTH_KEYSTONE_WWW_AUTHENTICATE_URI", value_name = "URL")]
     pub keystone_www_authenticate_uri: Option<String>,
 
@@ -146,7 +146,8 @@ pub struct KeystoneOptions {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub keystone_insecure: bool,
 
-    /// Seconds a request waits for Keystone to validate its token; then it is answered with 503.
+    /// Maximum time for which a request waits for Keystone to validate its token, in seconds; then
+    /// the response is 503.
     #[arg(long, env = "BERTH_KEYSTONE_TIMEOUT", default_value = "10", value_name = "SECONDS",
           value_parser = seconds)]
     pub keystone_timeout: Duration,
@@ -166,7 +167,7 @@ pub struct KeystoneOptions {
     )]
     pub keystone_token_cache_time: u32,
 
-    /// Roles of which a service token must have one to be accepted.
+    /// Roles that make a service token valid; it needs one of them.
     ///
     /// A service sends a service token when it acts on behalf of a user.
     #[arg(
@@ -196,10 +197,10 @@ pub struct KeystoneOptions {
 }
 
 impl KeystoneOptions {
-    /// What they mean, with the files they name read.
+    /// Validates the options, and reads their files.
     ///
     /// # Errors
-    /// A sentence for the operator: what is missing, or too much, or cannot be read.
+    /// A message: an option is missing or superfluous, or a file cannot be read.
     pub fn read(&self) -> Result<Options, String> {
         let auth_url = self.keystone_auth_url.clone();
         Ok(Options {
@@ -297,7 +298,7 @@ impl KeystoneOptions {
         };
         let identity = match (&self.keystone_cert_file, &self.keystone_key_file) {
             (None, None) => None,
-            // One file may have both.
+            // One file may contain both.
             (Some(both), None) => Some(read(both)?),
             (Some(certificate), Some(key)) => {
                 Some([read(certificate)?, b"\n".to_vec(), read(key)?].concat())

@@ -1,14 +1,14 @@
-//! What is wrong with a name or a value, and the right one that is nearest.
+//! Describes an invalid name or value, and suggests the nearest valid one.
 
 use std::error::Error;
 
 use clap::builder::ArgAction;
 use clap::{Arg, Command};
 
-/// How alike two names are at least for one to be offered for the other, from 0 to 1.
+/// Minimum similarity of two names for a suggestion, from 0 to 1.
 const LIKENESS_MIN: f64 = 0.6;
 
-/// `; did you mean "X"?` with the name that is most like what was written; nothing if none is.
+/// `; did you mean "X"?` with the most similar name; empty if none is similar.
 pub fn did_you_mean<'a>(
     written: &str,
     names: impl IntoIterator<Item = impl Into<&'a str>>,
@@ -22,7 +22,8 @@ pub fn did_you_mean<'a>(
     }
 }
 
-/// Why an option does not take a value; `None` if it does. Does not repeat what may be a secret.
+/// Why a value is invalid for an option; `None` if it is valid. Does not repeat values that may be
+/// secrets.
 pub fn wrong_value(arg: &Arg, value: &str) -> Option<String> {
     let mut probe = Arg::new("probe")
         .long("probe")

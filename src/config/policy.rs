@@ -1,4 +1,4 @@
-//! Where the rules of who may do what are from.
+//! Options of the policy.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::auth::policy::Source;
 
-/// Options about who may do what.
+/// Options of the policy.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Policy")]
 pub struct PolicyOptions {
@@ -35,7 +35,7 @@ pub struct PolicyOptions {
 }
 
 impl PolicyOptions {
-    /// Where the rules are from.
+    /// The source of the rules.
     pub fn source(&self) -> Source {
         Source {
             file: self.policy_file.clone(),

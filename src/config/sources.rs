@@ -4,20 +4,20 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// An option with its value and where it came from.
+/// An option with its value and origin.
 #[derive(Debug)]
 pub struct Source {
     /// The option, without the leading dashes.
     pub option: String,
-    /// The value, a URL without its password, or `(set)` in the place of a secret.
+    /// The value, a URL without its password, or `(set)` instead of a secret.
     pub value: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
-    /// A hash of the value, also of a secret, for as long as this process lives.
+    /// A hash of the value, including secrets, that is stable for the life of this process.
     pub digest: u64,
 }
 
-/// Where the value of an option came from.
+/// Origin of an option's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A flag.
@@ -28,7 +28,7 @@ pub enum Origin {
     File(PathBuf, usize),
     /// A credential of systemd.
     Credential,
-    /// Nobody set it.
+    /// The default value.
     Default,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Appends to a message where each option that it names was set.
+/// Appends the origins of the options that an error message names.
 pub fn with_origins(mut why: String, sources: &[Source]) -> String {
     let named = |option: &str| {
         let flag = format!("--{option}");

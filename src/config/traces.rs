@@ -1,11 +1,11 @@
-//! Where traces are sent, and which.
+//! Options of traces.
 
 use clap::Args;
 use reqwest::Url;
 
 use crate::observe::telemetry::TraceSettings;
 
-/// The path below the URL of a collector at which it takes spans.
+/// Path of the collector's endpoint for spans, below its URL.
 const SPANS: [&str; 2] = ["v1", "traces"];
 
 /// Options of traces.
@@ -15,8 +15,8 @@ pub struct TraceOptions {
     /// Send traces of requests to the OpenTelemetry collector at this URL, such as
     /// `http://127.0.0.1:4318`. Default: no traces.
     ///
-    /// Spans are sent as OTLP over HTTP (protobuf) to `/v1/traces` below the URL. A collector that is
-    /// slow or away delays no request: spans that find no room among those that wait are dropped.
+    /// Spans are sent as OTLP over HTTP (protobuf) to `/v1/traces` below the URL. A slow or
+    /// unavailable collector delays no request: spans are dropped when the queue is full.
     #[arg(long, env = "BERTH_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
@@ -26,8 +26,8 @@ pub struct TraceOptions {
 
     /// The share of requests whose traces are recorded, from 0 to 1.
     ///
-    /// A request with `traceparent` is recorded if its client records it (the flag `sampled`), whatever
-    /// the share.
+    /// A request with `traceparent` is recorded if its client records it (the flag `sampled`),
+    /// regardless of the share.
     #[arg(long, env = "BERTH_OTLP_SAMPLE_RATIO", default_value = "1", value_name = "RATIO",
           value_parser = ratio)]
     pub otlp_sample_ratio: f64,
