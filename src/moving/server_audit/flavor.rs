@@ -1,4 +1,4 @@
-//! What a flavor asks for, in the amounts of resource classes that nova claims for it.
+//! The requirements of a flavor, in the amounts of resource classes that nova claims for it.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +21,18 @@ pub struct Flavor {
     pub extra_specs: BTreeMap<String, String>,
 }
 
-/// What a server needs.
+/// The requirements of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// What its flavor asks for, without what is zero.
+    /// The flavor's amounts, without zeros.
     pub resources: Resources,
     /// Whether the amount of `DISK_GB` is known.
     pub disk_is_known: bool,
-    /// Why the host's own provider alone cannot be given these amounts; none if it can.
+    /// Why these amounts cannot be allocated on the host's own provider alone; `None` if they can.
     pub obstacle: Option<String>,
 }
 
-/// Extra specifications that ask for more than amounts on the host's own provider, by how they begin.
+/// Prefixes of extra specifications that require more than amounts on the host's own provider.
 const BEYOND_AMOUNTS: [&str; 10] = [
     "accel:device_profile",
     "group_policy",
@@ -46,14 +46,14 @@ const BEYOND_AMOUNTS: [&str; 10] = [
     "resources:VGPU",
 ];
 
-/// The classes whose amounts follow from the flavor itself, unless its extra specifications name them.
+/// The classes whose amounts follow from the flavor itself, unless its extra specifications set them.
 const MEMORY: &str = "MEMORY_MB";
 const DISK: &str = "DISK_GB";
 const SHARED_CPU: &str = "VCPU";
 const DEDICATED_CPU: &str = "PCPU";
 
 impl Flavor {
-    /// What a server of this flavor needs. Whether its root disk is a volume may not be known.
+    /// The requirements of a server with this flavor. `is_volume_backed` may be unknown.
     pub fn needs(&self, is_volume_backed: Option<bool>) -> Needs {
         let mut resources = Resources::new();
         let mut obstacle = None;
@@ -89,10 +89,10 @@ impl Flavor {
 }
 
 impl Needs {
-    /// What is held in another amount than is needed: in words, none if nothing is.
+    /// Describes the amounts that differ from the requirements; `None` if none do.
     ///
-    /// Only classes that the flavor decides alone count: ports, devices and images bring others.
-    /// Dedicated processors count as processors, because an image may ask for them.
+    /// Only classes that the flavor alone determines count: ports, devices and images add others. Dedicated
+    /// processors count as processors, because an image may request them.
     pub fn difference(&self, held: &Allocations) -> Option<String> {
         let total = |class: &str| -> u64 { held.values().filter_map(|it| it.get(class)).sum() };
         let needed = |class: &str| self.resources.get(class).copied().map_or(0, |amount| amount);

@@ -1,20 +1,21 @@
-//! Refusing a list of servers that cannot be the right one.
+//! Refuses a list of servers that does not match the service.
 //!
-//! Whatever such a list lacks looks like an orphan, and healing it would take away what servers use.
+//! All consumers that such a list lacks look like orphans, and healing would remove the allocations of running
+//! servers.
 
 use super::cloud::{Cloud, Place};
 use super::finding::{Outcome, Remedy};
 use super::placement::Placement;
 
-/// Without another number: one consumer in so many may be an orphan.
+/// By default, at most one consumer in this number may be an orphan.
 const ONE_OF: usize = 100;
-/// So many may be orphans in any case.
+/// Number of orphans that is always allowed.
 const ALWAYS: usize = 2;
 
-/// Checks that the servers and what a service holds belong together.
+/// Checks that the servers and the contents of a service match.
 ///
 /// # Errors
-/// A sentence that says what is wrong, and how to go on if it is not.
+/// A message with the problem, and how to continue regardless.
 pub fn check(
     placement: &Placement,
     cloud: &Cloud,
@@ -31,8 +32,8 @@ pub fn check(
         return Ok(());
     }
     let (servers, source, url) = (cloud.servers.len(), &cloud.source, &placement.url);
-    let unless = format!("If they are right, say --max-orphans {orphans}");
-    // Servers that are shelved or were never scheduled hold nothing.
+    let unless = format!("If they are right, set --max-orphans {orphans}");
+    // Servers that are shelved or were never scheduled have no allocations.
     let has_hosts = cloud.servers.values().any(|it| !matches!(it.place, Place::Nowhere));
     if known == 0 && (has_hosts || orphans > 0) {
         let others = placement.consumers.len();
@@ -57,7 +58,7 @@ pub fn check(
     }
     Err(format!(
         "{orphans} of {} consumers in {url} are not among the servers of {source}, and at most {most} \
-         are believed: the servers are probably not complete (all projects, all cells, all pages). {unless}",
+         are accepted: the servers are probably not complete (all projects, all cells, all pages). {unless}",
         known + orphans
     ))
 }
