@@ -1,4 +1,4 @@
-# The two commands of the README, and what a developer needs beside them.
+# The two commands of the README, and further ones for developers.
 
 .DELETE_ON_ERROR:
 # What `make test` runs beside the Rust tests, and what `make test-all` adds: folders of tests/.

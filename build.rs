@@ -1,21 +1,20 @@
-//! Tells the program from which commit it is built, and when: `src/observe/version.rs` reads the variables
-//! that this script sets for the compiler.
+//! Sets the variables of the commit and time of the build for `src/observe/version.rs`.
 //!
 //! - `BUILD_COMMIT`: the variable `BERTH_BUILD_COMMIT` of the environment if it is set, else the
-//!   commit that git has checked out here, with `+changes` if the sources differ from it. Empty where
-//!   there is no git, as in an archive of the sources.
+//!   commit that git has checked out here, with `+changes` if the sources differ from it. Empty without
+//!   git, as in an archive of the sources.
 //! - `BUILD_TIME`: `SOURCE_DATE_EPOCH` if it is set, else the time of the commit, in seconds since
 //!   1970. Empty if neither is known.
 //! - `BUILD_PROFILE`: `debug` or `release`.
 //!
 //! cargo also sets them for the programs that it runs, to which a name with `BERTH_` would be an option.
 //!
-//! Builds without optimisation do not ask git: the tests would be compiled again after each commit.
+//! Builds without optimisation do not query git: the tests would be compiled again after each commit.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What the program is made of. It is compiled again when one of them changes, and only then.
+/// The sources of the program. A change of one of them, and only that, compiles it again.
 const SOURCES: [&str; 7] =
     ["src", "migrations", ".sqlx", ".cargo", "Cargo.toml", "Cargo.lock", "build.rs"];
 
@@ -43,20 +42,20 @@ fn main() {
     println!("cargo::rustc-env=BUILD_PROFILE={profile}");
 }
 
-/// A variable of the environment; empty if it is not set.
+/// Returns a variable of the environment; empty if it is not set.
 fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// What a command of git prints; `None` if there is no git or it fails.
+/// Returns the output of a git command; `None` if there is no git or it fails.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
     let text = output.status.success().then(|| String::from_utf8(output.stdout).ok())??;
     Some(text.trim().to_owned())
 }
 
-/// Whether this folder is the top of a work tree of git, rather than an archive that was unpacked in
-/// the work tree of something else.
+/// Returns whether this folder is the top of a work tree of git, rather than an archive that was unpacked in
+/// another work tree.
 fn is_work_tree() -> bool {
     let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
     let top = git(&["rev-parse", "--show-toplevel"]).map(|top| Path::new(&top).canonicalize());
@@ -75,7 +74,7 @@ fn watch() {
     }
 }
 
-/// Whether the sources differ from the commit.
+/// Returns whether the sources differ from the commit.
 fn is_changed() -> bool {
     let mut arguments = vec!["status", "--porcelain", "--"];
     arguments.extend(SOURCES);

@@ -15,7 +15,7 @@ fail() {
     exit 1
 }
 
-# What the last instance holds. It is written last, with all others.
+# The allocations of the last instance. They are written last, with all others.
 held=$(curl --silent --show-error --fail --max-time 30 --header "X-Auth-Token: $token" \
     "$url/allocations/de300000-0000-4000-8000-000000003900") ||
     fail "no answer from $url; is the server running? Start one with: make run"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# A tour of the main job: describe a host, ask where something fits, claim it, see the usage.
+# A tour of the main job: describe a host, request candidates, claim one, see the usage.
 #
 #   berth serve &             # or: make run
 #   samples/tour.sh           # or: samples/tour.sh http://host:port
 #
-# Prints each command and its answer, and stops at the first answer that is not as expected. Needs
-# curl. It can be run again and again: it begins by taking away what a run before has left, and names
-# nothing that a real deployment would have.
+# Prints each command and its response, and stops at the first unexpected response. Needs
+# curl. It can be run repeatedly: it first removes the objects of a previous run, and uses names that no
+# real deployment has.
 set -eu
 
 url=${1:-http://127.0.0.1:8778}
@@ -54,7 +54,7 @@ call() {
     esac
 }
 
-# expect TEXT: the last answer must contain it, wherever spaces stand.
+# expect TEXT: the last response must contain it; spaces are ignored.
 expect() {
     tr -d ' \n' <"$answer" | grep --quiet --fixed-strings -- "$1" || fail "expected in the answer: $1"
 }

@@ -22,7 +22,7 @@ pub(crate) fn measure(criterion: &mut Criterion) {
             group.bench_function(format!("{changed} of {name}"), |bencher| {
                 let world = &cloud.world;
                 let changes = claimed(world, changed);
-                // The world before goes when the next one comes, so dropping one counts.
+                // Each world is dropped when the next one is made, so dropping one counts.
                 let apply = |changes| drop(world.apply(changes));
                 bencher.iter_batched(|| changes.clone(), apply, BatchSize::SmallInput);
             });
@@ -30,7 +30,7 @@ pub(crate) fn measure(criterion: &mut Criterion) {
     }
 }
 
-/// One unit more in use of everything that some providers have, spread over the world.
+/// Returns the change of one more used unit of every inventory of some providers, spread over the world.
 fn claimed(world: &World, changed: u64) -> Changes {
     let apart = world.len() as u64 / changed;
     let provider = |nth: u64| {

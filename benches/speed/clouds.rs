@@ -34,7 +34,7 @@ const TRAITS: [&str; 6] = [
 /// The aggregates of [`flat`].
 const AGGREGATES: [u128; 3] = [0xF1, 0xF2, 0xF3];
 
-/// A cloud, and what is asked of it.
+/// A cloud with a request.
 pub(crate) struct Cloud {
     pub(crate) name: &'static str,
     pub(crate) world: Arc<World>,
@@ -50,7 +50,7 @@ impl Cloud {
         Self { name, world: Arc::new(World::build(catalogue, rows)), request }
     }
 
-    /// The request with a limit.
+    /// Returns the request with a limit.
     pub(crate) fn limited(&self, limit: usize) -> Request {
         Request { limit: Some(limit), ..self.request.clone() }
     }
@@ -95,14 +95,14 @@ pub(crate) fn nested(hosts: i64) -> Cloud {
     Cloud::new("nested", trees(hosts), asked)
 }
 
-/// The same hosts, asked for two groups of the same class: they may be in each other's way. Four
+/// The same hosts, with a request for two groups of the same class, which may compete. Four
 /// candidates each.
 pub(crate) fn contended(hosts: i64) -> Cloud {
     let groups = vec![group("_A", &[(VCPU, 1)]), group("_B", &[(VCPU, 1)])];
     Cloud::new("contended", trees(hosts), request(groups, Policy::None))
 }
 
-/// One host with eight devices of one unit each, of which six are asked for in groups of their own:
+/// One host with eight devices of one unit each, and a request for six of them in separate groups:
 /// 20,160 candidates.
 pub(crate) fn wide() -> Cloud {
     let host = ProviderRow { inventories: vec![inventory(VCPU, plenty(64))], ..provider(1, None) };
@@ -155,7 +155,7 @@ fn named(name: &str) -> Name {
     Name { name: name.to_owned(), updated_at: 0 }
 }
 
-/// So many, to be had in any amount.
+/// Returns an inventory with this total, which can be allocated in any amount.
 fn plenty(total: i32) -> Inventory {
     let (min_unit, step_size) = (1, 1);
     Inventory { total, reserved: 0, min_unit, max_unit: total, step_size, allocation_ratio: 1.0 }
@@ -165,7 +165,7 @@ fn inventory(class: i32, terms: Inventory) -> InventoryRow {
     InventoryRow { class: ClassId(class), terms, used: 0, updated_at: 0 }
 }
 
-/// A provider that has nothing, with the keys of its parent and its root.
+/// Returns an empty provider, with the keys of its parent and its root.
 fn provider(id: i64, above: Option<(i64, i64)>) -> ProviderRow {
     ProviderRow {
         id: ProviderId(id),

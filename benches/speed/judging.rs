@@ -40,7 +40,7 @@ fn claim(consumer: u32, provider: u32) -> Request {
     }])
 }
 
-/// All that the claims need: new consumers, and providers with room for everybody.
+/// Returns the state of the claims: new consumers, and providers with enough room.
 fn state(providers: u32) -> LockedState {
     let terms = Inventory {
         total: 1_000_000,

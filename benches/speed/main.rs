@@ -1,4 +1,4 @@
-//! How fast the parts of an answer are that need neither HTTP nor a database, measured by criterion.
+//! The speed of the parts of a response that need neither HTTP nor a database, measured by criterion.
 //! `make bench-core` runs all of it in about two minutes.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made has failed")]

@@ -1,5 +1,5 @@
-//! Plans of whole stacks: 50 servers on 2,000 hosts in 50 racks, some hosts in use; how good they are
-//! when the time is up, and how long it takes to say why there is none.
+//! Plans of whole stacks: 50 servers on 2,000 hosts in 50 racks, some hosts in use; their quality when the time
+//! is up, and the time for explaining that there is none.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use berth::solver::{
 };
 use criterion::Criterion;
 
-/// How long a plan may take, as by default.
+/// The default time limit of a plan.
 const BUDGET: Duration = Duration::from_secs(2);
 
 pub(crate) fn measure(criterion: &mut Criterion) {
@@ -39,7 +39,7 @@ pub(crate) fn measure(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Says once how good the plan is that the budget buys.
+/// Prints the quality of the plan that the solver finds within the limit.
 fn report(name: &str, problem: &PlacementProblem) {
     let began = Instant::now();
     let outcome = solve(problem, || began.elapsed() > BUDGET);
@@ -52,7 +52,7 @@ fn report(name: &str, problem: &PlacementProblem) {
     drop(writeln!(std::io::stdout(), "{name}: after {took:.1?}: {words}"));
 }
 
-/// How often the time is looked at until there is a plan, or it is known that there is none.
+/// Returns the number of readings of the clock until there is a plan, or a proof that there is none.
 fn looks_for_first(problem: &PlacementProblem) -> u64 {
     let is_known = |looks: &u64| limited(problem, *looks) != Outcome::OutOfTime;
     let most = (0..30).map(|power| 1 << power).find(is_known).unwrap_or(u64::MAX);
@@ -67,7 +67,7 @@ fn limited(problem: &PlacementProblem, looks_max: u64) -> Outcome {
     })
 }
 
-/// How much room there is.
+/// The free capacity of the hosts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     /// From hosts that are full to those that are empty.

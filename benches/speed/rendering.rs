@@ -1,5 +1,5 @@
-//! A whole answer of `GET /allocation_candidates`, found and written, beside merely copying its
-//! bytes: the same throughput would be perfection.
+//! A complete response of `GET /allocation_candidates`, found and written, beside merely copying its
+//! bytes: the same throughput would be perfect.
 
 use std::sync::Arc;
 

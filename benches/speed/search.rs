@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput};
 use crate::MILLION;
 use crate::clouds::{Cloud, contended, flat, nested, wide};
 
-/// As many as clients ask for.
+/// The usual limit of clients.
 const LIMIT: usize = 1000;
 
 pub(crate) fn measure(criterion: &mut Criterion) {
@@ -65,7 +65,7 @@ fn weights() -> Ranking {
     Ranking::Weights(weights.iter().map(|it| it.parse().unwrap()).collect())
 }
 
-/// Finds all candidates; how many there are.
+/// Finds all candidates. Returns their number.
 fn drain(world: &Arc<World>, request: &Request) -> u64 {
     let mut search = find(Arc::clone(world), request).unwrap();
     let mut found = 0;

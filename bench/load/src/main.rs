@@ -1,6 +1,6 @@
-//! The load that wrk cannot make: requests that differ in method and body, requests that depend
-//! on the answer before, and requests at a fixed rate. Also the servers that show what the machine
-//! can do: one that always sends the same bytes.
+//! The load that wrk cannot make: requests that differ in method and body, requests that depend on the previous
+//! response, and requests at a fixed rate. Also the server that shows the limits of the machine: it always sends
+//! the same bytes.
 //!
 //! Prints one JSON object when it is done. Used by `bench/suite.py`; see `bench/run --help`.
 
@@ -121,7 +121,7 @@ async fn replay(file: &PathBuf, rate: Option<f64>, load: Load) -> Result<(), Fai
                     }
                     None => break,
                 };
-                // At a fixed rate, waiting for a worker counts: a slow answer delays the next.
+                // At a fixed rate, waiting for a worker counts: a slow response delays the next.
                 let mut due = Instant::now();
                 if let Some(rate) = rate {
                     #[expect(clippy::cast_precision_loss, reason = "a number of requests")]
@@ -174,8 +174,8 @@ async fn boots(query: String, load: Load) -> Result<(), Failure> {
     .await
 }
 
-/// The allocations of a candidate: the first that begins after a random place of the answer. The
-/// answer is not parsed, which would cost more than making it.
+/// Returns the allocations of a candidate: the first that begins after a random position of the response, which
+/// is not parsed, because that would cost more than making it.
 fn pick_candidate(body: &[u8], random: u128) -> Option<&str> {
     let text = std::str::from_utf8(body).ok()?;
     let end = text.find("\"provider_summaries\"").unwrap_or(text.len());
@@ -199,7 +199,7 @@ fn pick_candidate(body: &[u8], random: u128) -> Option<&str> {
     None
 }
 
-/// What happened: how often each status, and how long each took, in seconds.
+/// The results: the number of each status, and the durations, in seconds.
 #[derive(Default)]
 struct Tally {
     statuses: BTreeMap<u16, usize>,

@@ -81,7 +81,7 @@ pub(super) async fn probe(inner: &Arc<Inner>, missed_probes: &mut MissedProbes) 
 /// Returns the primary to follow: of the known cluster if it has one, with the newest timeline, and on the
 /// same host as before if there are several ways to it.
 fn best(states: &[HostState], known: Option<(usize, Identity)>) -> Option<(usize, Identity)> {
-    let primaries = states.iter().enumerate().filter_map(|(host, states)| match states {
+    let primaries = states.iter().enumerate().filter_map(|(host, state)| match state {
         HostState::Primary(identity) => Some((host, *identity)),
         HostState::Standby | HostState::Refused(_) | HostState::Silent(_) => None,
     });
@@ -109,8 +109,8 @@ impl MissedProbes {
 
     fn note(&mut self, states: &[HostState]) {
         self.0.resize(states.len(), 0);
-        for (missed, states) in self.0.iter_mut().zip(states) {
-            *missed = if matches!(states, HostState::Silent(_)) { *missed + 1 } else { 0 };
+        for (missed, state) in self.0.iter_mut().zip(states) {
+            *missed = if matches!(state, HostState::Silent(_)) { *missed + 1 } else { 0 };
         }
     }
 }
@@ -138,14 +138,14 @@ async fn answers<F: Future<Output = HostState>>(
     let follows = |found: &Identity| {
         newest.is_some_and(|it| it.system == found.system && it.timeline < found.timeline)
     };
-    let numbered = hosts.enumerate().map(|(host, states)| async move { (host, states.await) });
+    let numbered = hosts.enumerate().map(|(host, state)| async move { (host, state.await) });
     let mut probes: FuturesUnordered<_> = numbered.collect();
     let unheard = || HostState::Silent("its response was not awaited".to_owned());
     let mut all: Vec<_> = std::iter::repeat_with(unheard).take(probes.len()).collect();
-    while let Some((host, states)) = probes.next().await {
-        let is_promoted = matches!(&states, HostState::Primary(found) if follows(found));
+    while let Some((host, state)) = probes.next().await {
+        let is_promoted = matches!(&state, HostState::Primary(found) if follows(found));
         if let Some(place) = all.get_mut(host) {
-            *place = states;
+            *place = state;
         }
         if is_promoted {
             break;
@@ -156,7 +156,7 @@ async fn answers<F: Future<Output = HostState>>(
 
 /// Probes one host over a new connection.
 async fn probe_host(host: &PgConnectOptions, patience: Duration) -> HostState {
-    let states = timeout(patience, async {
+    let state = timeout(patience, async {
         let mut conn = match PgConnection::connect_with(&session(host.clone())).await {
             Ok(conn) => conn,
             Err(sqlx::Error::Database(error)) => return Ok(HostState::Refused(error.to_string())),
@@ -166,21 +166,21 @@ async fn probe_host(host: &PgConnectOptions, patience: Duration) -> HostState {
         drop(conn.close().await);
         Ok::<_, Error>(identity.map_or(HostState::Standby, HostState::Primary))
     });
-    match states.await {
-        Ok(Ok(states)) => states,
+    match state.await {
+        Ok(Ok(state)) => state,
         Ok(Err(error)) => HostState::Silent(error.to_string()),
         Err(_) => HostState::Silent(format!("no response within {patience:?}")),
     }
 }
 
 fn no_primary(hosts: &[PgConnectOptions], states: &[HostState]) -> Error {
-    let each = hosts.iter().zip(states).map(|(host, states)| {
-        let states = match states {
+    let each = hosts.iter().zip(states).map(|(host, state)| {
+        let state = match state {
             HostState::Primary(identity) => identity.to_string(),
             HostState::Standby => "it is a standby".to_owned(),
             HostState::Refused(why) | HostState::Silent(why) => why.clone(),
         };
-        format!("{}:{}: {states}", host.get_host(), host.get_port())
+        format!("{}:{}: {state}", host.get_host(), host.get_port())
     });
     Error::Unavailable(each.collect::<Vec<_>>().join("; "))
 }
@@ -251,7 +251,7 @@ mod tests {
         let newest = Identity { system: 1, timeline: 3, is_read_only: false };
         let silent = || Either::Left(pending::<HostState>());
         let says =
-            |states: HostState| -> Either<_, Ready<HostState>> { Either::Right(ready(states)) };
+            |state: HostState| -> Either<_, Ready<HostState>> { Either::Right(ready(state)) };
         let hosts = [silent(), says(HostState::Standby), says(primary(1, 4))];
         let states = answers(hosts.into_iter(), Some(newest)).await;
         assert_eq!(host(&states, Some((0, newest))), Some(2));
