@@ -38,7 +38,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
     found
 }
 
-/// Lines that are not code. Code is indented by four characters, or stands between fences.
+/// Returns lines that are not code. Code is indented by four characters, or between fences.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     text.lines().enumerate().filter(move |(_, line)| {

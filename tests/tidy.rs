@@ -133,7 +133,7 @@ impl Source {
             || self.path.components().any(|part| part.as_os_str() == "tests")
     }
 
-    /// Lines of code, without comments and without what stands below `#[cfg(test)]`.
+    /// Lines of code, without comments and without the part after `#[cfg(test)]`.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let until = self.text.find("#[cfg(test)]\nmod tests {").unwrap_or(self.text.len());
         let code = &self.text[..until];

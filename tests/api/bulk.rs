@@ -160,7 +160,7 @@ async fn only_administrators_and_services_read_the_cloud() {
     someone.post("/-/v1/allocations/get", body).await.expect(403);
 }
 
-/// Each consumer as `GET /allocations` tells of it.
+/// Returns each consumer as in `GET /allocations`.
 async fn consumer(berth: &Berth, uuid: Uuid) -> Value {
     let mut told = berth.get(&format!("/allocations/{uuid}")).await.expect(200).json();
     told["uuid"] = json!(uuid);

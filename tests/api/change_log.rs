@@ -52,7 +52,7 @@ async fn begin_stranger(stranger: &mut PgConnection) {
     stranger.execute("begin; select pg_current_xact_id()").await.unwrap();
 }
 
-/// Rows and index entries of the log that all sessions have read so far, as far as they have told.
+/// Returns the rows and index entries of the log that all sessions have read, as far as they have reported it.
 async fn rows_read(session: &mut PgConnection) -> i64 {
     let read = "select (select idx_tup_read from pg_stat_user_indexes
                         where indexrelname = 'change_log_xid')

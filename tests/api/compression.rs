@@ -1,4 +1,4 @@
-//! Large answers are compressed for clients that ask for it, and say the same.
+//! Large responses are compressed for clients that accept it, without other changes.
 
 use std::io::Read;
 use std::process::Command;

@@ -82,7 +82,7 @@ fn berth(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, Stri
     (told.status.code(), String::from_utf8_lossy(&words).into_owned())
 }
 
-/// As with `?sslmod=`, `BERTH_LISTN` and a file with errors, of which one was told at a time or none.
+/// As with `?sslmod=`, `BERTH_LISTN` and a file with errors, of which only one or none used to be reported.
 #[test]
 fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Servers that are killed in the middle of their work, and stopped in good order: what was
-//! acknowledged is there afterwards, and usage adds up.
+//! Servers that are killed in the middle of their work, or stopped regularly: acknowledged changes exist
+//! afterwards, and usage adds up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ async fn build(server: &Server) {
     }
 }
 
-/// Claims until told to stop. Gives the consumers whose claims were acknowledged.
+/// Claims until it is stopped. Returns the consumers whose claims were acknowledged.
 async fn claim_until(server: &Server, stop: &AtomicBool, seed: u128) -> Vec<Uuid> {
     let mut acknowledged = Vec::new();
     let mut nth = 0;

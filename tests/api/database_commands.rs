@@ -186,7 +186,7 @@ async fn the_list_of_privileges_is_exactly_what_the_queries_need() {
         sqlx::query_scalar(count).bind(&statements).fetch_one(&mut conn).await.unwrap();
     assert_eq!(refused, 0, "the list lacks something");
     for needed in berth::store::schema::privileges::required() {
-        // Reading the schema's state is no recorded query, and sequences are asked when a row is written.
+        // The query of the schema's state is not a recorded one, and sequences are used when a row is written.
         if needed.kind == "sequence"
             || ["_sqlx_migrations", "schema_compatibility"].contains(&needed.object)
         {

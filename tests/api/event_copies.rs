@@ -20,7 +20,7 @@ use crate::support::process::{Server, signal};
 #[derive(Default)]
 struct Copy {
     number: i64,
-    /// Providers as a bulk read tells of them, without usages and allocations.
+    /// Providers as in a bulk read, without usages and allocations.
     providers: BTreeMap<String, Value>,
     /// Consumers by UUID: owner, generation, allocations.
     consumers: BTreeMap<String, Value>,
@@ -121,7 +121,7 @@ impl Copy {
     }
 }
 
-/// Writes at random, as several clients do, until told to stop. Requests may be refused.
+/// Writes at random, as several clients do, until it is stopped. Requests may be refused.
 async fn write(berth: Berth, seed: u64, over: Arc<AtomicBool>) {
     let mut state = seed;
     let mut dice = move |sides: u64| {

@@ -28,7 +28,7 @@ fn keeping(database: &PgConnectOptions) -> StoreOptions {
     StoreOptions { events, ..StoreOptions::at(database.clone(), 5) }
 }
 
-/// A replica that keeps events and knows who asks.
+/// Starts a replica that records events and authenticates callers.
 pub(crate) async fn replica(database: &PgConnectOptions) -> Berth {
     with(database, EventSettings::default()).await
 }
@@ -147,7 +147,7 @@ async fn each_change_is_told_with_what_it_left() {
     assert_eq!(again.change().await, named);
 }
 
-/// One request changes both sides: each is told.
+/// One request changes both sides: each has its event.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reshape_tells_of_the_provider_and_of_the_consumer() {
     let berth = replica(&postgres::database().await).await;
@@ -426,7 +426,7 @@ async fn the_command_shows_changes_and_goes_on() {
     assert_eq!(told["provider"]["name"], "three");
 }
 
-/// Its server is killed and comes back: what has changed meanwhile is told, and nothing twice.
+/// The server is killed and comes back: changes made meanwhile are reported, each once.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_command_goes_on_from_the_last_event_when_its_server_comes_back() {
     let directory = tempfile::tempdir().unwrap();

@@ -255,7 +255,7 @@ async fn only_administrators_and_services_see_the_cloud() {
 #[tokio::test]
 async fn the_path_has_versions_and_nothing_else() {
     let berth = Berth::new().await;
-    // Without a token, only this: that the API is there, and where.
+    // Without a token, the response shows only that the API exists, and its URL.
     let nobody = berth.without("x-auth-token");
     let links = json!([{"rel": "self", "href": "http://localhost/-/v1"}]);
     let versions = json!({"versions": [{"id": "v1", "status": "CURRENT", "links": links}]});

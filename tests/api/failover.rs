@@ -16,8 +16,8 @@ use crate::support::cluster::{Cluster, Forwarder, at, until};
 
 /// The size of the replicas' pools.
 const CONNECTIONS: u32 = 5;
-/// Connections of a replica beside its pool: the feed, two writers with two transactions each that
-/// have no outcome, the heartbeat, pruning, and one that looks who is there.
+/// Connections of a replica beside its pool: the feed, two writers with two unfinished transactions each, the
+/// heartbeat, pruning, and one that probes the server.
 const BESIDE: i64 = 10;
 
 /// A replica that looks for its primary on these ports.
@@ -87,8 +87,8 @@ async fn a_primary_that_was_frozen_and_replaced_is_not_believed_when_it_is_back(
     assert_follows(&berth, &replica(&[other.port]).await).await;
 }
 
-/// A primary that is silent for half a minute may come back as anything: nothing is asked on a
-/// connection from before.
+/// A primary that is silent for half a minute may come back in any role: its old connections are not used any
+/// more.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_a_primary_that_was_silent_for_long_are_given_up() {
     let one = Cluster::new(&[]).await;

@@ -1,4 +1,4 @@
-//! `/healthz`, `/readyz` and `berth health`: what balancers and containers ask.
+//! `/healthz`, `/readyz` and `berth health`, for balancers and containers.
 
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ async fn becomes(served: &Served, path: &str, status: u16) -> String {
     }
 }
 
-/// `GET /` answers 200 without a database, as the reference does, so balancers ask for something else.
+/// `GET /` succeeds without a database, as in the reference, so balancers use another path.
 #[tokio::test(flavor = "multi_thread")]
 async fn balancers_learn_without_a_token_whether_a_replica_can_serve() {
     let berth = Berth::new().await;

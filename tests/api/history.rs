@@ -249,7 +249,7 @@ async fn the_command_shows_it_and_says_how_far_it_reaches() {
     assert_eq!(newest["before"]["allocations"][host.0.to_string()]["VCPU"], 2);
     assert_eq!(document["recorded"][0]["to"], Value::Null);
 
-    // A replica without the option: what it changes is not recorded, and that is said.
+    // A replica without the option: its changes are not recorded, and the command says so.
     let without = Berth::over(&database).await;
     without.claim(consumer.parse().unwrap(), Some(2), &[(host, "VCPU", 1)]).await.expect(204);
     let (_, words) = command(&database, &[&consumer]).await;
@@ -318,7 +318,7 @@ async fn old_entries_are_removed_piece_by_piece_and_what_is_left_is_measured() {
     }
 }
 
-/// Claims and releases until told to stop.
+/// Claims and releases until it is stopped.
 async fn claim_until(server: &Server, stop: &AtomicBool, seed: u128) {
     let mut nth = seed;
     while !stop.load(Ordering::Relaxed) {

@@ -227,7 +227,7 @@ async fn heads_and_bodies_have_their_bounds() {
         (format!("{post}transfer-encoding: chunked\r\n\r\n65\r\n{body}\r\n0\r\n\r\n"), 413),
     ] {
         let mut stream = served.connect().await;
-        // The server may have said no and closed before it has read all.
+        // The server may have refused the request and closed before it has read all.
         drop(stream.write_all(request.as_bytes()).await);
         let mut answer = vec![0; 13];
         stream.read_exact(&mut answer).await.unwrap();

@@ -1,4 +1,4 @@
-//! Several addresses at once, Unix sockets among them, and the health check that asks them.
+//! Several addresses at once, Unix sockets among them, and the health check on them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -118,7 +118,7 @@ async fn told(served: &Served, path: &str) -> String {
     .await
 }
 
-/// The state is told however full the server is.
+/// The health check gets its response however busy the server is.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_of_the_server_is_told_over_connections_of_its_own() {
     let berth = Berth::new().await;

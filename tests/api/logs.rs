@@ -1,4 +1,4 @@
-//! The log: a reader that stands still, and the journal of systemd.
+//! The log: a reader that stalls, and the journal of systemd.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

@@ -210,7 +210,7 @@ async fn the_figures_of_the_cloud_say_what_projects_use_and_which_traits_hosts_h
     assert_eq!(series(&few, PROJECTS).await, expected);
     let none = Served::with_admin(showing(0).await.app(), wide()).await;
     assert_eq!(series(&none, PROJECTS).await, BTreeSet::new());
-    // The other figures are told even if these cannot be read in time.
+    // The other figures are returned even if these cannot be read in time.
     let mut session = berth.session().await;
     session.execute("begin; lock table consumers in access exclusive mode").await.unwrap();
     assert_eq!(series(&served, PROJECTS).await, BTreeSet::new());
@@ -271,8 +271,8 @@ async fn logged(server: &Server, words: &str) {
     }
 }
 
-/// An increase is seen only from a value that was there before. Times in the log are in milliseconds, and what PostgreSQL
-/// notes about a table that is there is not in it.
+/// Rates of a counter need its first value. Times in the log are in milliseconds, and PostgreSQL's notices about
+/// existing tables are not in it.
 #[tokio::test(flavor = "multi_thread")]
 async fn rare_events_are_counted_from_zero() {
     let directory = tempfile::tempdir().unwrap();

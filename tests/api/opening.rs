@@ -1,5 +1,5 @@
-//! A server that is started while its database is away: it says so, waits, and serves once the
-//! database is there.
+//! A server that is started while its database is away: it reports that, waits, and serves once the database is
+//! available.
 
 use std::time::{Duration, Instant};
 

@@ -22,7 +22,7 @@ use crate::support::app::Berth;
 use crate::support::postgres;
 use crate::support::served::{PATIENCE, Served, wide};
 
-/// The variable that tells the process of the server the database.
+/// The variable with the database for the process of the server.
 const DATABASE: &str = "BERTH_TEST_PANICS_DATABASE";
 /// The name of this test.
 const TEST: &str =

@@ -1,4 +1,4 @@
-//! Policy files of a running server: changes are taken, and faults are told and change nothing.
+//! Policy files of a running server: changes take effect, and errors are reported and change nothing.
 
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Databases that are set back under running replicas: they show what is there from then on.
+//! Databases that are restored under running replicas, which show the restored state afterwards.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -55,7 +55,7 @@ async fn assert_set_back(berth: &Berth, host: Host, gone: Host) {
     berth.audit().await;
 }
 
-/// Something is there, a clean copy of the files is made, and more comes.
+/// Creates data, makes a clean copy of the files, and creates more data.
 async fn backed_up(cluster: &Cluster, berth: &Berth) -> (Host, Host) {
     let host = before(berth).await;
     cluster.stop("fast");

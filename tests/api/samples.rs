@@ -1,5 +1,5 @@
-//! The samples are true: the story of samples/replay.json is told to an empty server, and every
-//! sample is sent or received in it. How to read the story: samples/README.md.
+//! The samples are valid: the story of samples/replay.json is replayed on an empty server, and every
+//! sample is sent or received in it. samples/README.md explains the story.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

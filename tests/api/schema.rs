@@ -1,4 +1,4 @@
-//! The schema's version: an empty database is told, migrated and known; one of the future is
+//! The schema's version: an empty database is reported, migrated and recognised; a newer one is
 //! refused.
 
 use std::path::Path;
@@ -389,8 +389,7 @@ async fn a_newer_schema_that_does_not_serve_this_program_is_refused() {
 }
 
 /// The program of the last release, which `TEST_LAST_RELEASE` names, serves on the schema of this one, beside a
-/// replica of this one: each claims, and reads what the other has claimed. It ends when it is told to, and
-/// starts again.
+/// replica of this one: each claims, and reads the claims of the other. It stops on request, and starts again.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "TEST_LAST_RELEASE=PROGRAM cargo test --test api -- --ignored the_last_release"]
 async fn the_last_release_serves_on_this_schema() {

@@ -303,7 +303,7 @@ async fn statements_of_batches(berth: &Berth) -> Vec<String> {
 #[tokio::test]
 async fn a_plan_of_many_servers_takes_as_many_statements_as_one_of_two() {
     let began = Instant::now();
-    // Time passes slowly for plans, so that they come to the same end on a busy machine.
+    // The clock of plans runs slowly, so that they have the same result on a busy machine.
     let slow = Watch::of(move || began + began.elapsed() / 20);
     let berth = observed().await.timed_by(slow);
     berth.host("host", &[("VCPU", 10_000)]).await;

@@ -61,7 +61,7 @@ async fn what_a_server_does_is_told_as_json() {
     assert_eq!(told["classes"][0]["name"], "VCPU");
     assert_eq!(told["hottest"][0]["name"], "host");
 
-    // Without the listener, what the API shows is there all the same.
+    // Without the listener, the figures of the API are shown nevertheless.
     let told = top(format!("127.0.0.1:{}", free_port())).await;
     assert!(told["server_unknown"].as_str().unwrap().contains("--admin-listen"), "{told}");
     assert_eq!(told["classes"][0]["name"], "VCPU");

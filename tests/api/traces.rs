@@ -1,4 +1,4 @@
-//! Traces: what a collector receives of requests, what Keystone is told, and what log lines say.
+//! Traces: the spans at a collector, the context that Keystone receives, and the ids in log lines.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
@@ -71,7 +71,7 @@ impl Collector {
         scopes.flat_map(|scope| &scope.spans).cloned().collect()
     }
 
-    /// The spans of a trace, once that of the request is there: it ends last.
+    /// Returns the spans of a trace, once the span of the request has arrived: it ends last.
     async fn trace(&self, client: &Client) -> Trace {
         let began = Instant::now();
         loop {

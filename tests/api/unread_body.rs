@@ -228,7 +228,7 @@ async fn requests_behind_an_unread_body_are_answered_in_order() {
     served.stop().await;
 }
 
-/// The client sends the body when it is told to. It is not, and the connection ends with the answer.
+/// The client waits for 100 before it sends the body. It does not come, and the connection ends with the response.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_that_is_not_wanted_is_not_asked_for() {
     let berth = Berth::new().await;
@@ -260,7 +260,7 @@ async fn a_body_that_is_not_wanted_is_not_asked_for() {
     served.stop().await;
 }
 
-/// Beyond the bounds the connection is closed, and the client is told so and gets the whole answer,
+/// Beyond the limits the connection is closed, with an announcement, and the client gets the complete response,
 /// although it is still sending.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rest_beyond_the_bounds_ends_the_connection_with_a_word() {

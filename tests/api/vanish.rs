@@ -259,7 +259,7 @@ async fn a_plan_is_made_for_a_client_that_sends_nothing_more() {
 /// An answer without end goes on for a client that sends nothing more, and ends with a reset.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reset_ends_an_answer_and_the_end_of_sending_does_not() {
-    // Nothing is written in between, so nothing but the reset tells that the client is gone.
+    // Nothing is written in between, so only the reset shows that the client is gone.
     let events = EventSettings {
         followers: 2,
         heartbeat: Duration::from_hours(1),

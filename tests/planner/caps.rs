@@ -91,7 +91,7 @@ async fn a_project_may_have_so_many_placements_and_bytes() {
     let why = tenant.put("/v1/plans/s0", body).await.explanation(409);
     assert!(why.contains("may have at most 2000 bytes of plans (--planner-project-bytes)"));
     assert_ne!(show(&tenant, "s0").await, as_it_was);
-    // Under lower caps, what is there can shrink and be used, and not grow.
+    // Under lower caps, existing plans can shrink and be used, but not grow.
     let caps = Caps { plans: 1, placements: 1, bytes: 1, ..Caps::default() };
     let planner = PlannerSettings { caps, ..PlannerSettings::default() };
     let lower = Site::over(&site.database, Options { planner, ..Options::default() }).await;
@@ -142,7 +142,7 @@ async fn a_project_waits_for_itself_and_for_nobody_else() {
     while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut observer).await.unwrap() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // One of these two waits, and the other is told to come back.
+    // One of these two waits, and the other gets 429.
     let (second, third) = (ask("s1"), ask("s2"));
     let told = loop {
         let done = [&second, &third].map(tokio::task::JoinHandle::is_finished);

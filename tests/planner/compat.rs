@@ -47,7 +47,7 @@ async fn r51_plans_and_placements_have_keys_around_them() {
     let updated = ask(&tenant, "PUT", "/plans/s", Some(update), 201).await;
     assert_eq!(updated["plan"]["placements"].as_object().unwrap().len(), 2);
 
-    // Fields of later versions are there from the beginning.
+    // Fields of later versions exist from the beginning.
     let planned = ask(&tenant, "GET", "/placements/a", None, 200).await;
     let fields = &planned["placement"];
     assert_eq!((&fields["resource_id"], &fields["reserved"]), (&Value::Null, &json!(false)));

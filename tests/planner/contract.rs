@@ -242,7 +242,7 @@ async fn what_a_proxy_says_is_in_links() {
     assert_eq!(root["versions"][0]["links"][0]["href"], "https://cloud/ostro/v1/");
 }
 
-/// As for the other API, a browser asks whether it may, and is told before anybody asks who it is.
+/// As for the other API, the preflight request of a browser gets its response before authentication.
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_allowed_origins_may_ask() {
     let cors = Cors::new(&["https://page".to_owned()]).unwrap();

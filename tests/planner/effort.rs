@@ -43,7 +43,7 @@ fn chain(count: usize) -> Value {
     resources.into()
 }
 
-/// Asks both APIs for their versions until told to stop, and counts the answers.
+/// Requests the versions of both APIs until it is stopped, and counts the responses.
 fn watch(site: &Site) -> (Arc<AtomicBool>, Arc<AtomicUsize>, tokio::task::JoinHandle<()>) {
     let (stop, answers) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (placement, planner) = (site.placement(), site.stranger());

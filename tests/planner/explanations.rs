@@ -149,7 +149,7 @@ async fn stored_groups_are_named() {
     );
 }
 
-/// Whether there is a place, as a dry run tells.
+/// Returns whether there is a placement, by a dry run.
 async fn fits(asker: &Asker, resources: Value) -> bool {
     let answer: Answer = asker.post("/v1/plans?dry_run=true", plan("s", resources)).await;
     assert!([200, 409].contains(&answer.status), "{}", answer.text());
@@ -196,7 +196,7 @@ fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Value {
         if !servers.contains(id.as_str()) {
             continue;
         }
-        // A server asks for something; every host has a wide margin of this.
+        // A server needs an amount, of which every host has far more.
         let amounts = properties["resources"].as_object_mut().unwrap();
         amounts.retain(|class, _| classes.contains(class));
         amounts.entry("DISK_GB").or_insert(json!(1));
@@ -416,7 +416,7 @@ async fn groups_that_count_say_what_they_ask_and_how_many_are_where() {
     assert!(why.starts_with(expected), "{why}");
 }
 
-/// A host without a rack is not said to be used by others.
+/// A host without a rack is not counted as used by others.
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_without_a_unit_are_told_from_others() {
     let site = Site::new().await;

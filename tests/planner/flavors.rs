@@ -67,7 +67,7 @@ async fn one_is_set_and_unset() {
         (needed.needs["DISK_GB"], needed.required.as_slice()),
         (16, &["CUSTOM_GOLD".to_owned()][..])
     );
-    // Set again, all of it is as it is said now, but for the id.
+    // Setting it again replaces everything except the id.
     flavor(&site, &["set", "gold", "--vcpus", "3", "--ram", "1"]).await.unwrap();
     let gold = listed(&site).await.into_iter().find(|flavor| flavor["name"] == "gold");
     let expected = json!({"name": "gold", "id": "g", "vcpus": 3, "ram": 1, "disk": 0,
@@ -145,7 +145,7 @@ async fn a_server_sets_those_of_its_file() {
     let server = crate::support::process::Server::start_with(folder.path(), &options).await;
     assert!(names(&site).await.contains(&"new".to_owned()));
     drop(server);
-    // A file that is wrong is told before anything is served.
+    // A wrong file is reported before anything is served.
     std::fs::write(&file, "[flavors.new]\nvcpus = 1\n").unwrap();
     let told = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["config", "check", &option])

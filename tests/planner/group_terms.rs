@@ -1,4 +1,4 @@
-//! Groups of one plan that ask for more than their type: soft ones with weights, limits for each unit,
+//! Groups of one plan with further rules: soft ones with weights, limits for each unit,
 //! and even distributions.
 
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ async fn what_is_added_goes_where_fewest_are() {
     let made = make(&tenant, even(3)).await.expect(201).json();
     assert_eq!(sorted(&counts(&made, 3)), [3]);
     tenant.delete("/v1/plans/full").await.expect(204);
-    // Those that are there stay, and the rule does not count for those that break it now.
+    // Existing servers stay, and the rule does not count for those that break it now.
     let mut body = plan("stack", json!({}));
     let resources = even(5);
     body["resources_update"] =

@@ -114,7 +114,7 @@ async fn r62_exclusivity_of_hosts_racks_and_clusters() {
         let own = and(servers(1, 1), "g", named("exclusivity", &second, &["s1"]));
         let why = tenant.post("/v1/plans", plan("second", own)).await.explanation(409);
         assert!(why.contains("exclusivity"), "{why}");
-        // The same group comes to its own.
+        // Another server of the same group gets the same unit.
         let own = named("exclusivity", &name, &["s1"]);
         let again = create(&tenant, "again", and(servers(1, 1), "g", own)).await;
         assert_eq!(units(&again, level, &["s1"]), taken);

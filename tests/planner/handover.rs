@@ -180,8 +180,8 @@ async fn who_goes_at_once_has_come() {
     }
 }
 
-/// Of a placement whose hold was deleted, an instance takes nothing over when the placement is reserved for
-/// another one in the same moment.
+/// An instance takes nothing over from a placement whose hold was deleted, if the placement is reserved for another
+/// one at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reservation_that_goes_to_another_instance_meanwhile_is_not_mistaken() {
     let site = Site::new().await;

@@ -1,5 +1,5 @@
-//! A server that is killed in the middle of its work: what it acknowledged is there afterwards, whole,
-//! and nothing of what it did not finish.
+//! A server that is killed in the middle of its work: acknowledged changes are complete afterwards, and unfinished
+//! ones have left nothing.
 
 #![expect(clippy::print_stdout, reason = "who repeats a run needs its seed")]
 

@@ -114,7 +114,7 @@ async fn r52_a_server_that_is_elsewhere_and_breaks_no_rule() {
         site.admin().get("/compat/v1/resources/").await.expect(200).json()["resources"],
         found
     );
-    // Planned again, it is to be elsewhere; when it is there, all is well.
+    // Planned again, it must move; after the move, the report is empty.
     let body = json!({"action": "migrate", "resources": [instance], "excluded_hosts": []});
     let moved = site.admin().put("/v1/plans/s", body).await.expect(201).json();
     assert_eq!(report(&site).await, json!({}));

@@ -215,7 +215,7 @@ async fn a_dry_run_names_other_placements() {
     let path = "/v1/plans?dry_run=true&alternatives=10";
     let answer = tenant.post(path, body.clone()).await.expect(200);
     let answer = answer.json();
-    // Equal servers are not told apart: three on one host, or two and one.
+    // Equal servers are interchangeable: three on one host, or two and one.
     let others = answer["alternatives"].as_array().unwrap();
     let mut shapes = vec![shape(&answer)];
     shapes.extend(others.iter().map(shape));

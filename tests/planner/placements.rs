@@ -1,4 +1,4 @@
-//! Placements: listing, finding, showing and deleting them, and asking for a better place.
+//! Placements: listing, finding, showing and deleting them, and requesting a better place.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ async fn r29_find_placements_by_field() {
         ("reserved=false".to_owned(), vec![]),
         (format!("name=x&plan_id={plan}"), vec!["x"]),
         ("name=x&reserved=true".to_owned(), vec![]),
-        // Whatever is there twice cannot be both.
+        // A repeated parameter matches nothing.
         ("name=x&name=x".to_owned(), vec![]),
         ("name=".to_owned(), vec![]),
         ("something=else".to_owned(), vec![]),

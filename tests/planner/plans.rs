@@ -314,7 +314,7 @@ async fn r50_a_plan_for_one_instance() {
     };
     let made = tenant.post("/v1/plans", body(&["r01h02", "r01h03"])).await.expect(201).json();
     assert!(["r01h02", "r01h03"].contains(&host(&made, &instance).as_str()));
-    // A scheduler that asks again, with other hosts left, gets one of those.
+    // A scheduler that tries again, with other hosts left, gets one of those.
     let again = tenant.post("/v1/plans", body(&["r01h01"])).await.expect(201).json();
     assert_eq!((&again["id"], host(&again, &instance).as_str()), (&made["id"], "r01h01"));
     assert_eq!(vcpus(&site).await, [("r01h01".to_owned(), 1)].into());
@@ -345,7 +345,7 @@ async fn r86_a_plan_that_is_asked_for_again_is_the_same() {
         let why = tenant.post("/v1/plans", plan("stack", other)).await.explanation(409);
         assert!(why.contains("PUT /v1/plans/"), "{why}");
     }
-    // To another project it is not even said that the plan is there.
+    // To another project the plan does not exist.
     let why = site.tenant("q").post("/v1/plans", plan("stack", resources)).await.explanation(409);
     assert!(!why.contains(made["id"].as_str().unwrap()), "{why}");
     assert_eq!((usages(&site).await, show(&tenant, "stack").await), (booked, made));

@@ -54,7 +54,7 @@ async fn each_role_may_do_what_it_is_for() {
     let site = site().await;
     for (method, path, roles) in DEFAULTS {
         for role in ["reader", "member", "admin", "service", "other", "", "MEMBER"] {
-            // A body that is nothing: who may is told so, and who may not is not.
+            // The body is malformed, so authorized callers get another error than 401.
             let asker = with(&site.tenant("p"), role);
             let status = asker.ask(method, path, Some(b"[".to_vec())).await.status;
             let may = roles.split(' ').any(|it| it == role.to_lowercase());

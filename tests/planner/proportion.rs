@@ -165,7 +165,7 @@ fn bodies_of_groups() -> Vec<Load> {
     ]
 }
 
-/// Bodies for plans: of one server of which much is said.
+/// Bodies of plans with one server that has very many properties.
 fn bodies_of_one_server() -> Vec<Load> {
     vec![
         load("required traits", 40_000, &[400], |n| {
@@ -257,8 +257,8 @@ fn excess(runtime: &tokio::runtime::Runtime, asker: &Asker, load: &Load) -> Resu
     if fits { Ok(()) } else { Err(words()) }
 }
 
-/// A runtime whose only thread also serves requests, and what is there already: a group, a plan of
-/// 4,500 resources that are not placed, and one with a server of much metadata.
+/// Prepares the data: a group, a plan of 4,500 resources that are not placed, and one with a server of much
+/// metadata.
 async fn prepared(site: &Site) {
     let admin = site.admin();
     site.racks(1, 1, [1, 9, 9]).await;

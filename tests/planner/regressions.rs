@@ -184,7 +184,7 @@ async fn a_contradiction_is_named() {
     }
 }
 
-/// The counts behind it are told, and hosts of which the rack is not known.
+/// The explanation has the counts, and the hosts of unknown racks.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_missing_is_counted() {
     let site = Site::new().await;
@@ -348,7 +348,7 @@ async fn a_server_that_is_gone_stands_in_nobodys_way() {
     site.audit().await;
 }
 
-/// An instance that is there before its plan is not counted twice.
+/// An instance that existed before its plan is not counted twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_that_is_there_already_takes_its_place() {
     let site = Site::new().await;

@@ -1,4 +1,4 @@
-//! Stacks as the tests of invariants ask for them, and what they come to: a line each.
+//! Requests of stacks in the tests of invariants, and their results in one line each.
 
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -81,7 +81,7 @@ pub async fn group(site: &Site, name: &str, kind: &str, level: &str) -> Uuid {
 }
 
 impl Site {
-    /// The planner as an administrator asks it whose project the stacks are of.
+    /// Returns the planner's client for an administrator of the project of the stacks.
     pub fn planner(&self) -> Asker {
         self.admin_of(PROJECT)
     }

@@ -24,7 +24,7 @@ fn others<'h>(taken: &[&str]) -> Vec<&'h str> {
     all.filter(|host| !taken.contains(host)).collect()
 }
 
-/// Everything that a reservation that comes to nothing leaves as it is.
+/// The state that a failed reservation leaves unchanged.
 async fn all(site: &Site, asker: &Asker) -> (Value, Value, Usages) {
     (placements(asker).await, show(asker, "stack").await, usages(site).await)
 }
@@ -119,7 +119,7 @@ async fn r34_who_is_not_reserved_gives_way_to_who_is() {
     // It was never reserved, so there is nothing to be taken back.
     assert_eq!(moved["reserved"], Value::Null);
     assert_eq!(vcpus(&site).await.values().sum::<i64>(), 6);
-    // Now it is reserved and stays, whatever the other asks for.
+    // Now it is reserved and stays, whatever the other requests.
     let there = moved["location"].as_str().unwrap();
     reserve(&tenant, "b", &[there]).await;
     let as_it_was = all(&site, &tenant).await;

@@ -210,7 +210,7 @@ async fn rest_a_stack_from_its_beginning_to_its_end() {
     let made = create(&tenant, &stack, resources.clone()).await;
     assert_ne!(host(&made, &one)[..3], host(&made, &two)[..3]);
     assert_eq!(tenant.put(&path, body).await.expect(201).json(), made);
-    // Each server is built: the scheduler finds its placement and asks with the hosts that are left.
+    // Each server is built: the scheduler finds its placement and reserves it with the remaining hosts.
     let all = ["r01h01", "r01h02", "r02h01", "r02h02"];
     let mut instances = Vec::new();
     for (id, name) in [(&one, "one"), (&two, "two")] {

@@ -113,7 +113,7 @@ async fn r83_few_hosts_and_the_best_fit() {
     assert_eq!(hosts, ["empty", "large", "small"]);
 }
 
-/// Whether the service is there can be asked without a token, and without a database.
+/// The root document needs neither a token nor a database.
 #[tokio::test(flavor = "multi_thread")]
 async fn r87_health_of_the_service() {
     let site = Site::new().await;

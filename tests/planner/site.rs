@@ -1,4 +1,4 @@
-//! A server of both APIs over a database of its own, and short ways to ask either.
+//! A server of both APIs over its own database, and clients for both.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ const SLOWER: u32 = 5;
 
 /// Timeout for a server and its database to return after they were killed.
 const RETURN_MAX: Duration = Duration::from_mins(2);
-/// The pause before a server that is gone is asked again.
+/// Pause before a request to a missing server is repeated.
 const RETURN_PAUSE: Duration = Duration::from_millis(50);
 
 fn slow() -> Watch {
@@ -85,7 +85,7 @@ impl Site {
         Self::over(&postgres::database().await, options).await
     }
 
-    /// A further server over a database that is there.
+    /// Starts another server on an existing database.
     pub async fn over(database: &PgConnectOptions, options: Options) -> Self {
         Self::opened(StoreOptions::at(database.clone(), 5), options).await
     }
@@ -142,7 +142,7 @@ impl Site {
         Asker { client: self.client.clone(), base, headers: Vec::new(), may_die }
     }
 
-    /// The Placement API as an administrator asks it, at its newest version.
+    /// Returns the Placement API's client for an administrator, at its newest version.
     pub fn placement(&self) -> Asker {
         let version = ("openstack-api-version", "placement 1.39");
         self.asker(0).header(version.0, version.1).header("x-auth-token", "admin")
@@ -153,17 +153,17 @@ impl Site {
         self.asker(1)
     }
 
-    /// The planner as an administrator of the project `admin` asks it.
+    /// Returns the planner's client for an administrator of the project `admin`.
     pub fn admin(&self) -> Asker {
         self.stranger().header("x-auth-token", "admin")
     }
 
-    /// The planner as an administrator of a project asks it.
+    /// Returns the planner's client for an administrator of a project.
     pub fn admin_of(&self, project: &str) -> Asker {
         self.stranger().header("x-auth-token", &format!("admin:{project}"))
     }
 
-    /// The planner as an ordinary user of a project asks it.
+    /// Returns the planner's client for an ordinary user of a project.
     pub fn tenant(&self, project: &str) -> Asker {
         self.stranger().header("x-auth-token", &format!("user:{project}"))
     }

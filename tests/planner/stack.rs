@@ -57,7 +57,7 @@ pub fn stored(group: &str, members: &[&str]) -> Value {
     })
 }
 
-/// The body that asks for a plan whose name is the id of its stack.
+/// Returns the body of a plan whose name is the id of its stack.
 pub fn plan(stack: &str, resources: Value) -> Value {
     let mut body = json!({"plan_name": stack, "stack_id": stack});
     body["resources"] = resources;

@@ -37,7 +37,7 @@ fn words(text: &'static str) -> Vec<&'static str> {
     text.split_whitespace().collect()
 }
 
-/// A group of a stack only. `asks` is its kind and its level.
+/// A group of one stack. `asks` is its kind and its level.
 fn group(id: &'static str, asks: &'static str, members: &'static str) -> Group {
     let asks = words(asks);
     Group { id, kind: asks[0], level: asks[1], members: words(members), stored: None }
@@ -148,7 +148,7 @@ fn body(nth: usize, stack: &Stack) -> Value {
     json!({"plan_name": id, "stack_id": id, "resources": resources})
 }
 
-/// Fails if a group of a stack that has been made does not have what it asks.
+/// Fails if a group of a stack violates its rule.
 fn check(name: &str, stacks: &[Stack], placed: &Placed) {
     for (nth, places) in placed {
         for group in &stacks[*nth].groups {
@@ -185,7 +185,7 @@ fn elsewhere(stacks: &[Stack], placed: &Placed, but: usize, stored: &str) -> Vec
     found
 }
 
-/// Fails unless the places of a group's members, part by part, are what it asks.
+/// Fails unless the places of a group's members, part by part, follow its rule.
 fn hold(
     group: &Group,
     parts: &[BTreeSet<String>],
@@ -294,7 +294,7 @@ async fn stacks_of_the_first_engine() {
     }
 }
 
-/// Exclusivity, as the first engine's fixtures ask for it; what it let through by mistake is refused.
+/// Exclusivity as in the first engine's fixtures; the cases that it admitted by mistake are refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn stacks_with_units_of_their_own() {
     let site = site().await;

@@ -27,7 +27,7 @@ pub struct Storm {
     stacks: Mutex<Vec<Stack>>,
     /// Instances with their servers; strangers are of none.
     instances: Mutex<Vec<(Uuid, Option<String>)>>,
-    /// Answers by what was asked and their status.
+    /// Number of responses by kind of request and status.
     pub counts: Mutex<BTreeMap<(&'static str, u16), usize>>,
 }
 
@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    /// The instance comes to where it was planned.
+    /// The instance arrives on its planned host.
     async fn arrive(&mut self) {
         let Some((instance, Some(server))) = self.instance() else { return };
         let shown = self.site.planner().get(&format!("/v1/placements/{server}")).await;

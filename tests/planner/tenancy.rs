@@ -57,7 +57,7 @@ async fn an_instance_of_another_project_is_as_one_that_does_not_exist() {
     create(&owner, "stack", json!({"a": server("a", 1)})).await;
     let reserved = reserve_for(&owner, "a", instance).await;
     assert_eq!(reserved["resource_id"], json!(instance));
-    // An administrator who asks for it means the owner's.
+    // An administrator's request finds the owner's placement.
     let told = site.admin().post("/v1/placements", body).await.expect(200).json();
     assert_eq!(told["id"], reserved["id"]);
     site.placement().delete(&format!("/allocations/{instance}")).await.expect(204);

@@ -116,8 +116,8 @@ async fn a_unit_is_kept_for_a_running_instance_whose_plan_is_gone() {
     }
 }
 
-/// An instance without a placement leaves the unit by going to another host: then the unit is free. A placement
-/// of the same group that is there still keeps it.
+/// An instance without a placement leaves the unit by going to another host: then the unit is free, unless a
+/// placement of the same group is still there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_of_the_tenants_frees_the_unit() {
     let site = Site::new().await;

@@ -310,8 +310,7 @@ impl Site {
         assert!(left.is_empty(), "{left:#?}");
     }
 
-    /// Fails unless every plan says of each of its servers where it is. To be asked while nothing
-    /// changes.
+    /// Fails unless every plan names the host of each of its servers. Must be called while nothing changes.
     pub async fn assert_answers_are_true(&self) {
         let places: Vec<(Uuid, String, Option<String>)> = sqlx::query_as(
             "select p.plan_id, p.orchestration_id, min(r.name)

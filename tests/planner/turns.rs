@@ -1,4 +1,4 @@
-//! Turns at making plans: whatever one project asks for, the others are answered meanwhile.
+//! Turns at making plans: whatever one project requests, the others get their responses meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

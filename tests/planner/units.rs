@@ -22,8 +22,7 @@ fn replacement(resources: Value) -> Value {
     body
 }
 
-/// A server that joins a group has its unit kept from then on, and one that leaves does not stay in
-/// it beside the others.
+/// A server that joins a group makes its unit exclusive, and one that leaves does not stay in it beside the others.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_join_and_leave_a_group_that_has_a_host_to_itself() {
     let site = Site::new().await;

@@ -96,7 +96,7 @@ async fn r44_what_is_new_is_added_and_what_is_there_is_changed() {
         assert_eq!(added["placements"][server], made["placements"][server]);
     }
     assert_eq!(vcpus(&site).await.values().sum::<i64>(), 7);
-    // A change of what is there.
+    // A change of an existing server.
     let larger = json!({"b": server("renamed", 4)});
     let changed = update(&tenant, adding("stack", old.clone(), larger)).await;
     assert_eq!(changed["placements"]["b"]["name"], "renamed");

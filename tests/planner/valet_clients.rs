@@ -62,7 +62,7 @@ async fn r90_the_plugin_and_the_filter_of_2016() {
                                "resources": ["one", servers[1]]}},
         },
     });
-    // The plugin reads for five seconds, and then asks again.
+    // The plugin waits five seconds for a response, and then tries again.
     for _ in 0..2 {
         heat.ask("POST", "/plans/", Some(body.clone())).await.unwrap();
     }
@@ -181,7 +181,7 @@ async fn r90_a_server_of_no_stack_gets_a_plan_of_its_own() {
     let answer = nova.ask("POST", "/plans", Some(body(&["r01h01"]))).await.unwrap();
     let placement = &answer["plan"]["placements"][instance.to_string()];
     assert_eq!(passed(&["r01h01"], placement), ["r01h01"]);
-    // The build fails, and Nova asks again with the hosts that are left.
+    // The build fails, and Nova tries again with the remaining hosts.
     let answer = nova.ask("POST", "/plans", Some(body(&["r01h02"]))).await.unwrap();
     let placement = &answer["plan"]["placements"][instance.to_string()];
     assert_eq!(passed(&["r01h02"], placement), ["r01h02"]);
@@ -211,7 +211,7 @@ async fn r90_a_filter_plans_with_its_own_project_for_instances_of_others() {
     nova.ask("POST", "/plans", Some(body(instance))).await.unwrap();
     arrive(&site, instance, ids[0], 1).await;
     assert_eq!(vcpus(&site).await, [("r01h01".to_owned(), 1)].into());
-    // The filter knows the instance from then on, and plans it again when it is to be elsewhere.
+    // The filter knows the instance afterwards, and plans it again when it must move.
     let found = nova.ask("GET", &format!("/placements?resource_id={instance}"), None).await;
     let found = found.unwrap()["placements"][0].clone();
     assert_eq!((&found["location"], &found["reserved"]), (&json!("r01h01"), &json!(true)));

@@ -1,5 +1,4 @@
-//! Plans and placements that clients must not ask for: they are told so in words, whatever it is, and
-//! nothing of it stays.
+//! Invalid plans and placements: each is refused with an explanation, and leaves nothing behind.
 
 use serde_json::{Value, json};
 

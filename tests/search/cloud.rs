@@ -1,4 +1,4 @@
-//! Small clouds by name, asked in the words of the query string, so that examples read like the
+//! Small clouds by name, with requests in the syntax of the query string, so that examples read like the
 //! specification.
 
 use std::collections::hash_map::DefaultHasher;
@@ -143,7 +143,7 @@ impl Cloud {
         self.rows.iter().find(|row| row.uuid == uuid).unwrap().name.clone()
     }
 
-    /// Candidates and summaries, or the name told to be unknown.
+    /// The candidates and summaries, or the unknown name.
     pub(crate) fn ask(&self, query: &str) -> Result<(Vec<Candidate>, Vec<String>), Unknown> {
         let (found, summarised) = search(&self.world(), &request(query))?;
         let mut summarised: Vec<String> = summarised.into_iter().map(|it| self.name(it)).collect();

@@ -203,7 +203,7 @@ proptest! {
         request in generate::request(),
     ) {
         prop_assume!(countable(&rows, &request) && !request.groups.is_empty());
-        // A query cannot ask for a group of nothing.
+        // A query cannot have an empty group.
         let asks = |group: &Group| {
             let positive = !group.required.is_empty() || !group.member_of.is_empty();
             !group.resources.is_empty() || !group.suffix.is_empty() && positive

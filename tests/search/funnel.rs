@@ -196,8 +196,8 @@ fn what_is_shared_with_a_host_counts() {
     );
 }
 
-/// Whether a host has a candidate, as far as the oracle tells: a candidate that uses nothing but what is
-/// shared may be that of other hosts only.
+/// Returns whether a host has a candidate, as far as the oracle shows it: a candidate that uses only shared
+/// providers may belong to other hosts only.
 fn fits(
     rows: &[ProviderRow],
     oracle: &Oracle<'_>,

@@ -246,8 +246,7 @@ pub(crate) fn flat_rows(most: usize) -> impl Strategy<Value = Vec<ProviderRow>> 
     })
 }
 
-/// Trees of like nodes with like devices, as kinds: there are two kinds of devices, and everything is there many
-/// times.
+/// Makes trees of equal nodes with equal devices: there are two kinds of devices, and everything exists many times.
 pub(crate) fn like_rows() -> impl Strategy<Value = Vec<ProviderRow>> {
     let device = (1..4_i32, prop::bool::ANY).prop_map(|(total, has_trait)| Likeness {
         inventories: vec![unused(ClassId(0), total)],

@@ -398,7 +398,7 @@ fn it_is_decided_whether_a_request_fits() {
 fn trees_without_a_combination_are_left_out() {
     each(&SIZES_OF_TREES, |name, cloud, request, near, steps_max| {
         if !request.nested {
-            // The planner does not ask so.
+            // The planner makes no such requests.
             return;
         }
         let mut walk = trees(cloud.world(), request).unwrap();

@@ -1,4 +1,4 @@
-//! Listing providers: each filter, and which unknown name is told.
+//! Listing providers: each filter, and the choice of the unknown name in an error.
 
 use berth::model::ClassId;
 use berth::model::provider::ProviderRow;

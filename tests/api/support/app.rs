@@ -13,7 +13,7 @@ use sqlx::{Connection, PgConnection};
 
 use super::postgres;
 
-/// One replica, and how it is asked.
+/// One replica with the headers of requests to it.
 #[derive(Clone)]
 pub struct Berth {
     app: App,
@@ -78,12 +78,12 @@ impl Berth {
         Self { api: Api::Planner, ..self.clone() }
     }
 
-    /// The same replica asked at another microversion, such as `1.20`.
+    /// Returns the same replica at another microversion, such as `1.20`.
     pub fn at(&self, version: &str) -> Self {
         Self { version: version.to_owned(), ..self.clone() }
     }
 
-    /// The same replica asked with one more header, or another value of one.
+    /// Returns the same replica with a further header, or another value of one.
     pub fn header(&self, name: &str, value: &str) -> Self {
         let mut headers = self.headers.clone();
         headers.retain(|(other, _)| other != name);
@@ -91,7 +91,7 @@ impl Berth {
         Self { headers, ..self.clone() }
     }
 
-    /// The same replica asked without a header.
+    /// Returns the same replica without a header.
     pub fn without(&self, name: &str) -> Self {
         let mut headers = self.headers.clone();
         headers.retain(|(other, _)| other != name);

@@ -139,7 +139,7 @@ impl Cluster {
         self.run("pg_ctl", &["promote", "-w"]);
     }
 
-    /// Every process of it stands still, with all its connections.
+    /// Stops every process of it, with all its connections.
     pub fn freeze(&self) {
         self.signal("STOP");
     }

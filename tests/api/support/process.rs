@@ -1,4 +1,4 @@
-//! `berth serve` as a process of its own, asked over real sockets.
+//! `berth serve` in its own process, with requests over real sockets.
 
 use std::ffi::OsStr;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! A replica behind real sockets, asked byte by byte.
+//! A replica behind real sockets, with requests byte by byte.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::app::Berth;
 /// Timeout for anything that must happen, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A server in this process. It stops when told to, or when the test ends.
+/// A server in this process. It stops on request, or when the test ends.
 pub struct Served {
     pub endpoints: Vec<Endpoint>,
     stop: oneshot::Sender<()>,
@@ -108,7 +108,7 @@ impl Served {
 
 /// Sends bytes, and gives all that comes back until the other end closes.
 pub async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, bytes: &[u8]) -> String {
-    // The server may have said no and closed before it has read all.
+    // The server may have refused the request and closed before it has read all.
     drop(stream.write_all(bytes).await);
     rest(&mut stream).await
 }
