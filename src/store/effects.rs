@@ -80,7 +80,7 @@ pub enum Content {
     },
     /// Inventories by the name of their class.
     Inventories(BTreeMap<String, Inventory>),
-    /// PlaceNames of traits or aggregates, or ids of members.
+    /// Names of traits or aggregates, or ids of members.
     Names(BTreeSet<String>),
     /// Amounts by provider and class.
     Allocations(BTreeMap<(Uuid, String), i64>),
@@ -389,7 +389,7 @@ impl Tx<'_> {
     }
 }
 
-/// PlaceNames of the providers and classes in allocations.
+/// Names of the providers and classes in allocations.
 pub(super) struct PlaceNames {
     providers: HashMap<ProviderId, Uuid>,
     classes: HashMap<ClassId, String>,

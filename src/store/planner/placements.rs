@@ -188,7 +188,7 @@ async fn refuse_taken(
     }
 }
 
-/// InstanceKeys that no two placements of a project may share.
+/// Keys that no two placements of a project may share.
 #[derive(Clone, Copy, Debug)]
 struct InstanceKeys<'k> {
     /// The consumer that holds the capacity.

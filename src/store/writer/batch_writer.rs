@@ -80,7 +80,7 @@ struct Batch {
     /// Takes the faults of each request if it is refused.
     found: Vec<FoundFaults>,
     new_owners: NewOwners,
-    /// PlaceNames for the log of events; empty if it is off.
+    /// Names for the log of events; empty if it is off.
     owner_names: OwnerNames,
 }
 
