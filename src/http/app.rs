@@ -24,7 +24,7 @@ use crate::store::planner::caps::Caps;
 const SNAPSHOTS_MAX: usize = 4;
 /// Maximum number of operator queries that wait for a turn. Each of them occupies one of
 /// `--max-requests`.
-const QUESTIONS_WAITING_MAX: WaitingLimits = WaitingLimits { per_requester: 32, total: 128 };
+const OPERATOR_WAITING_MAX: WaitingLimits = WaitingLimits { per_requester: 32, total: 128 };
 
 /// Seconds since the Unix epoch.
 pub type Clock = fn() -> i64;
@@ -102,7 +102,7 @@ impl App {
             questions: Turns::bounded(
                 half_the_processors(),
                 most_of_one(half_the_processors()),
-                QUESTIONS_WAITING_MAX,
+                OPERATOR_WAITING_MAX,
             ),
             plan_turns: Turns::new(plans_at_once(), most_of_one(plans_at_once())),
             read_turns: Turns::new(plans_at_once() * 2, most_of_one(plans_at_once() * 2)),
@@ -114,25 +114,25 @@ impl App {
 
     /// Replaces the clock for deadlines.
     #[must_use]
-    pub fn timed_by(self, watch: Watch) -> Self {
+    pub fn with_watch(self, watch: Watch) -> Self {
         Self { watch, ..self }
     }
 
     /// Replaces the authentication method.
     #[must_use]
-    pub fn known_by(self, identity: Identity) -> Self {
+    pub fn with_identity(self, identity: Identity) -> Self {
         Self { identity, ..self }
     }
 
     /// Replaces the trusted proxies.
     #[must_use]
-    pub fn behind(self, trusted: Trusted) -> Self {
+    pub fn with_trusted_proxies(self, trusted: Trusted) -> Self {
         Self { trusted: Arc::new(trusted), ..self }
     }
 
     /// Replaces the policy.
     #[must_use]
-    pub fn ruled_by(self, policy: Arc<Policy>) -> Self {
+    pub fn with_policy(self, policy: Arc<Policy>) -> Self {
         Self { policy, ..self }
     }
 

@@ -53,21 +53,23 @@ impl Backend {
                 Api::Planner => Arc::default(),
             };
             let apis = service_fn(move |request| {
-                if health::is_asked(&request, &prefix) {
+                if health::handles(&request, &prefix) {
                     let (opened, readiness) = (Arc::clone(&opened), Arc::clone(&readiness));
                     // Boxed, because the layers outside move what they wait for.
-                    let answered = async move {
+                    let response = async move {
                         let store = opened.get().map(|opened| opened.app.store.clone());
                         health::answer(&readiness, store, request).await
                     };
-                    return Either::Left(Box::pin(answered));
+                    return Either::Left(Box::pin(response));
                 }
-                let asked = match api {
-                    Api::Placement if operator::is_asked(&request, &prefix) => Asked::Operator,
-                    Api::Placement => Asked::Placement,
-                    Api::Planner => Asked::Planner,
+                let requested = match api {
+                    Api::Placement if operator::handles(&request, &prefix) => {
+                        RequestedApi::Operator
+                    }
+                    Api::Placement => RequestedApi::Placement,
+                    Api::Planner => RequestedApi::Planner,
                 };
-                Either::Right(ask(asked, Arc::clone(&opened), request))
+                Either::Right(dispatch(requested, Arc::clone(&opened), request))
             });
             let (cors, audit) = (options.cors.clone(), AuditLayer::of(&options));
             middleware::stack(apis, Arc::clone(trusted), cors, audit)
@@ -98,9 +100,9 @@ impl Backend {
             Api::Planner => self.planner.clone(),
         };
         request.extensions_mut().insert(connection);
-        let answered = service.oneshot(request);
+        let response = service.oneshot(request);
         async {
-            let Ok(response) = answered.await;
+            let Ok(response) = response.await;
             response
         }
     }
@@ -115,25 +117,25 @@ impl Opened {
 
 /// The API that handles a request.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
+enum RequestedApi {
     Placement,
     Operator,
     Planner,
 }
 
 /// Handles a request with the application, or responds 503 if the database is not open yet.
-async fn ask(
-    api: Asked,
+async fn dispatch(
+    api: RequestedApi,
     opened: Arc<OnceLock<Opened>>,
     request: Request,
 ) -> Result<Response, Infallible> {
     match (opened.get(), api) {
-        (Some(opened), Asked::Placement) => opened.placement.clone().oneshot(request).await,
-        (Some(opened), Asked::Operator) => opened.operator.clone().oneshot(request).await,
-        (Some(opened), Asked::Planner) => opened.planner.clone().oneshot(request).await,
-        (None, Asked::Placement) => Ok(api::refuse::<Placement>(&request, WHY)),
-        (None, Asked::Operator) => Ok(api::refuse::<Operator>(&request, WHY)),
-        (None, Asked::Planner) => Ok(api::refuse::<Planner>(&request, WHY)),
+        (Some(opened), RequestedApi::Placement) => opened.placement.clone().oneshot(request).await,
+        (Some(opened), RequestedApi::Operator) => opened.operator.clone().oneshot(request).await,
+        (Some(opened), RequestedApi::Planner) => opened.planner.clone().oneshot(request).await,
+        (None, RequestedApi::Placement) => Ok(api::refuse::<Placement>(&request, WHY)),
+        (None, RequestedApi::Operator) => Ok(api::refuse::<Operator>(&request, WHY)),
+        (None, RequestedApi::Planner) => Ok(api::refuse::<Planner>(&request, WHY)),
     }
 }
 

@@ -88,7 +88,7 @@ fn counting() -> Watch {
 #[tokio::test]
 async fn a_search_that_finds_no_more_is_cut_short() {
     let options = Options { search_timeout: Duration::from_millis(50), ..Options::default() };
-    let berth = Berth::with(&database().await, options).await.timed_by(counting());
+    let berth = Berth::with(&database().await, options).await.with_watch(counting());
     berth.host("other", &[("VGPU", 3000)]).await;
     let (devices, wanted) = puzzle();
     devices_of(&berth, &devices).await;

@@ -3,7 +3,7 @@
 
 use berth::http::Api;
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::Front;
+use berth::http::edge::server::ServerListeners;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -100,7 +100,8 @@ async fn a_body_with_two_lengths_is_refused_with_words() {
     for api in [Api::Placement, Api::Planner] {
         listeners.push((api, Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap()));
     }
-    let served = Served::on(&berth, Front { listeners, tls: None, admin: Vec::new() }, wide());
+    let served =
+        Served::on(&berth, ServerListeners { listeners, tls: None, admin: Vec::new() }, wide());
     let shapes = shapes();
     for endpoint in &served.endpoints {
         let Endpoint::Tcp(address) = endpoint else { panic!() };

@@ -147,7 +147,7 @@ async fn time_counts_from_when_there_is_a_turn() {
             Instant::now()
         })
     };
-    let berth = berth.timed_by(watch);
+    let berth = berth.with_watch(watch);
     for path in
         ["/-/v1/moves?make-room-for=resources%3DVCPU:4", "/-/v1/fit?resources=VCPU:4&drain=cn1"]
     {

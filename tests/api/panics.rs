@@ -90,7 +90,7 @@ async fn serve(database: &PgConnectOptions) {
         look();
         Instant::now()
     });
-    let berth = Berth::with(database, Options::default()).await.timed_by(watch);
+    let berth = Berth::with(database, Options::default()).await.with_watch(watch);
     let root = berth.host("root", &[]).await;
     for nth in 0..8 {
         berth.child(&format!("device-{nth}"), Some(root), &[("VGPU", 1)]).await;

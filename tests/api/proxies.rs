@@ -2,7 +2,7 @@
 
 use berth::http::Api;
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::Front;
+use berth::http::edge::server::ServerListeners;
 use berth::http::layers::proxy::Trusted;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -26,8 +26,9 @@ async fn answers(berth: &Berth, trusted: &[&str], said: &str) -> [String; 2] {
         listeners.push((Api::Placement, Listener::bind(endpoint).await.unwrap()));
     }
     let trusted: Vec<String> = trusted.iter().map(ToString::to_string).collect();
-    let app = berth.app().behind(Trusted::parse(&trusted).unwrap());
-    let served = Served::with(app, Front { listeners, tls: None, admin: Vec::new() }, wide());
+    let app = berth.app().with_trusted_proxies(Trusted::parse(&trusted).unwrap());
+    let served =
+        Served::with(app, ServerListeners { listeners, tls: None, admin: Vec::new() }, wide());
     let question = || {
         let body = format!("{{\"name\": \"{}\"}}", uuid::Uuid::new_v4());
         let length = body.len();

@@ -305,7 +305,7 @@ async fn a_plan_of_many_servers_takes_as_many_statements_as_one_of_two() {
     let began = Instant::now();
     // The clock of plans runs slowly, so that they have the same result on a busy machine.
     let slow = Watch::of(move || began + began.elapsed() / 20);
-    let berth = observed().await.timed_by(slow);
+    let berth = observed().await.with_watch(slow);
     berth.host("host", &[("VCPU", 10_000)]).await;
     let planner = berth.planner();
     let resources = |count: usize, group: Uuid, name: &str| -> Value {

@@ -8,7 +8,7 @@ use berth::cli::Command;
 use berth::cli::health::{Probe, health};
 use berth::http::Api;
 use berth::http::edge::listener::Listener;
-use berth::http::edge::server::{Bounds, Front};
+use berth::http::edge::server::{Bounds, ServerListeners};
 use berth::http::edge::tls::{Files, Tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,8 +65,8 @@ async fn serve(berth: &Berth, files: Files, bounds: Bounds) -> (Served, Arc<Tls>
     let tls = Arc::new(Tls::new(files).unwrap());
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let listeners = vec![(Api::Placement, listener)];
-    let front = Front { listeners, tls: Some(Arc::clone(&tls)), admin: Vec::new() };
-    (Served::on(berth, front, bounds), tls)
+    let sockets = ServerListeners { listeners, tls: Some(Arc::clone(&tls)), admin: Vec::new() };
+    (Served::on(berth, sockets, bounds), tls)
 }
 
 /// A client that believes an authority, and perhaps has a certificate.

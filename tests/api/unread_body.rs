@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth::http::Api;
 use berth::http::app::Options;
 use berth::http::edge::listener::Listener;
-use berth::http::edge::server::{Bounds, Front};
+use berth::http::edge::server::{Bounds, ServerListeners};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -63,7 +63,7 @@ async fn both(berth: &Berth) -> Served {
     // Room for all conversations of a test at once.
     Served::on(
         berth,
-        Front { listeners, tls: None, admin: Vec::new() },
+        ServerListeners { listeners, tls: None, admin: Vec::new() },
         Bounds { connections: 1000, ..wide() },
     )
 }

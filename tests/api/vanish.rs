@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth::http::Api;
 use berth::http::app::EventSettings;
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::{Bounds, Front};
+use berth::http::edge::server::{Bounds, ServerListeners};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -237,7 +237,8 @@ async fn a_plan_is_made_for_a_client_that_sends_nothing_more() {
     berth.host("host", &[("VCPU", 8), ("MEMORY_MB", 1024), ("DISK_GB", 10)]).await;
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let listeners = vec![(Api::Planner, listener)];
-    let served = Served::on(&berth, Front { listeners, tls: None, admin: Vec::new() }, wide());
+    let served =
+        Served::on(&berth, ServerListeners { listeners, tls: None, admin: Vec::new() }, wide());
     let stack = Uuid::new_v4();
     let one = json!({
         "type": "OS::Nova::Server", "name": "one", "properties": {"resources": {"VCPU": 1}},

@@ -21,7 +21,7 @@ async fn site() -> Site {
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let moment = Duration::from_millis(1);
     let watch = Watch::of(move || began + moment * looks.fetch_add(1, Ordering::Relaxed));
-    Site::serving(App::new(store, Options::default()).timed_by(watch), &database).await
+    Site::serving(App::new(store, Options::default()).with_watch(watch), &database).await
 }
 
 /// Creates a host with `children` children for each class, each with one inventory of it.

@@ -111,7 +111,7 @@ async fn a_file_says_who_may() {
     let source = Source { file: Some(file), ..Source::defaults(true) };
     let (policy, warnings) = Policy::load(source).unwrap();
     assert!(warnings.len() == 1 && warnings[0].contains("planner:nothing"), "{warnings:?}");
-    let app = site.app().clone().ruled_by(Arc::new(policy));
+    let app = site.app().clone().with_policy(Arc::new(policy));
     let policed = Site::serving(app, &site.database).await;
     let (p, q) = (policed.tenant("p"), policed.tenant("q"));
     with(&p, "reader").post("/v1/plans", plan("r", json!({}))).await.expect(201);

@@ -7,7 +7,7 @@ use berth::fairness::watch::Watch;
 use berth::http::Api;
 use berth::http::app::{App, Options};
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::Front;
+use berth::http::edge::server::ServerListeners;
 use berth::store::{Store, StoreOptions};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Site {
     async fn opened(opening: StoreOptions, options: Options) -> Self {
         let database = opening.hosts[0].clone();
         let store = Store::open(opening).await.unwrap();
-        Self::serving(App::new(store, options).timed_by(slow()), &database).await
+        Self::serving(App::new(store, options).with_watch(slow()), &database).await
     }
 
     /// Serving as this application does.
@@ -110,8 +110,11 @@ impl Site {
         for api in [Api::Placement, Api::Planner] {
             listeners.push((api, Listener::bind(&local).await.unwrap()));
         }
-        let served =
-            Served::with(app.clone(), Front { listeners, tls: None, admin: Vec::new() }, wide());
+        let served = Served::with(
+            app.clone(),
+            ServerListeners { listeners, tls: None, admin: Vec::new() },
+            wide(),
+        );
         let addresses = [0, 1].map(|nth: usize| served.endpoints[nth].to_string());
         Self::at(addresses, database, Server::Here { app: Box::new(app), _served: served })
     }

@@ -69,7 +69,7 @@ async fn a_plan_whose_time_is_up_is_not_called_impossible() {
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let hour = Duration::from_hours(1);
     let watch = Watch::of(move || began + hour * looks.fetch_add(1, Ordering::Relaxed));
-    let app = App::new(store, Options::default()).timed_by(watch);
+    let app = App::new(store, Options::default()).with_watch(watch);
     let site = Site::serving(app, &database).await;
     site.racks(1, 1, [99, 1, 1]).await;
     let one = |nth: i64| {
@@ -124,7 +124,7 @@ async fn make_many_plans(threads: usize) {
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let moment = Duration::from_millis(1);
     let watch = Watch::of(move || began + moment * looks.fetch_add(1, Ordering::Relaxed));
-    let app = App::new(store, Options { planner, ..Options::default() }).timed_by(watch);
+    let app = App::new(store, Options { planner, ..Options::default() }).with_watch(watch);
     let site = Arc::new(Site::serving(app, &database).await);
     site.racks(10, 10, [32, 65_536, 1_000]).await;
     let client = |client: usize| {

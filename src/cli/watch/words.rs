@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
 use crate::cli::page::Tone;
-use crate::http::operator::views::consumers::Held;
+use crate::http::operator::views::consumers::ProviderAllocations;
 use crate::http::operator::views::events::{Change, Event, Provider};
 
 /// The names of providers.
@@ -108,7 +108,7 @@ fn provider(now: &Provider, names: &Names) -> String {
     format!("provider {} at generation {}: {what}", now.name, now.generation)
 }
 
-fn amounts(allocations: &BTreeMap<Uuid, Held>, names: &Names) -> String {
+fn amounts(allocations: &BTreeMap<Uuid, ProviderAllocations>, names: &Names) -> String {
     let on = allocations.iter().map(|(provider, held)| {
         let amounts: Vec<String> =
             held.resources.iter().map(|(class, amount)| format!("{amount} {class}")).collect();

@@ -9,7 +9,7 @@ use super::{PATH, WhyOptions, address, find};
 use crate::cli::bars::Colours;
 use crate::cli::explain::{failure, only_berth};
 use crate::cli::page::{Cell, Page, Tone};
-use crate::http::operator::views::refused::{Kept, RefusedList};
+use crate::http::operator::views::refused::{RefusedList, RefusedStatistics};
 use crate::moving::placement_client::{Answer, Client, Microversion};
 use crate::observe::printable::acts;
 use crate::server::serve::Failure;
@@ -72,7 +72,7 @@ async fn ask(options: &WhyOptions, client: &Client) -> Result<Answer, Failure> {
 
 fn listed(page: &mut Page, list: &RefusedList) {
     let RefusedList { kept, requests } = list;
-    let Kept { since, age_max, requests: count, .. } = kept;
+    let RefusedStatistics { since, age_max, requests: count, .. } = kept;
     if requests.is_empty() {
         page.line(format_args!(
             "No request was refused or found nothing, of those that this process has answered since \

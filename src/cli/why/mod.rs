@@ -15,7 +15,7 @@ use super::page::{Page, Tone};
 use super::service::ReplicaOptions;
 use crate::http::operator::views::Explanation;
 use crate::http::operator::views::claim::ClaimExplanation;
-use crate::http::operator::views::refused::{RefusedDetails, RefusedFound, RefusedRequest};
+use crate::http::operator::views::refused::{FoundRequests, RefusedDetails, RefusedRequest};
 use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
 use crate::server::serve::Failure;
@@ -205,7 +205,7 @@ async fn look(
 }
 
 /// The requests with an ID, or the error message of a server without a record.
-async fn find(client: &Client, id: &str) -> Result<Result<RefusedFound, String>, Failure> {
+async fn find(client: &Client, id: &str) -> Result<Result<FoundRequests, String>, Failure> {
     let answer = client.get(&format!("{PATH}/{id}"), Microversion::MAX).await.map_err(failure)?;
     if answer.status() != StatusCode::NOT_FOUND {
         let answer = answer.expect(StatusCode::OK).map_err(failure)?;

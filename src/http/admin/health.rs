@@ -84,7 +84,7 @@ impl Readiness {
 }
 
 /// Returns whether a request is a health check.
-pub(in crate::http) fn is_asked(request: &Request, prefix: &str) -> bool {
+pub(in crate::http) fn handles(request: &Request, prefix: &str) -> bool {
     path::with_and_without(prefix, request).any(|path| path == HEALTHZ || path == READYZ)
 }
 

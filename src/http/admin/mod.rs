@@ -164,13 +164,13 @@ fn exposition(metrics: impl Into<Body>) -> Response {
 
 /// Handles the requests of one connection.
 #[derive(Clone)]
-struct Answering {
+struct AdminService {
     admin_state: Arc<AdminState>,
     /// Whether the client is on this machine.
     is_local: bool,
 }
 
-impl Service for Answering {
+impl Service for AdminService {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
         let Self { admin_state, is_local } = self.clone();
         let (parts, _) = request.into_parts();
@@ -200,7 +200,7 @@ pub(super) async fn accept_all(
         let ((), accepted) = listeners.next(&connections).await;
         let slot = connections.enter(Phase::Fresh).await;
         let is_local = accepted.is_local();
-        let service = Answering { admin_state: Arc::clone(&admin_state), is_local };
+        let service = AdminService { admin_state: Arc::clone(&admin_state), is_local };
         let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
         tokio::spawn(serving.serve(accepted, None));
     }

@@ -93,7 +93,7 @@ impl LargeAnswers {
             Some(_) | None => return Ok(response),
         }
         let (head, body) = response.into_parts();
-        let rest = whole(body).map_err(Refusal::Bug)?;
+        let rest = complete_bytes(body).map_err(Refusal::Bug)?;
         let size = rest.len();
         let now = self.watch.now();
         let mut sending = self.sending();
@@ -113,7 +113,7 @@ impl LargeAnswers {
         {
             tracing::warn!(count, "large responses were cut off because their clients stalled");
         }
-        let sent = Sent { answers: Arc::clone(self), id, left: size };
+        let sent = LargeBody { answers: Arc::clone(self), id, left: size };
         Ok(Response::from_parts(head, Body::new(sent)))
     }
 
@@ -161,7 +161,7 @@ impl Sending {
 }
 
 /// Returns the bytes of a body that is complete in memory.
-fn whole(mut body: Body) -> Result<Bytes, Bug> {
+fn complete_bytes(mut body: Body) -> Result<Bytes, Bug> {
     let size = body.size_hint().exact();
     let frame = pin!(body.frame()).now_or_never().flatten().and_then(Result::ok);
     let bytes = frame.and_then(|frame| frame.into_data().ok());
@@ -171,14 +171,14 @@ fn whole(mut body: Body) -> Result<Bytes, Bug> {
 }
 
 /// The body of a large response.
-struct Sent {
+struct LargeBody {
     answers: Arc<LargeAnswers>,
     id: u64,
     /// Bytes that have not been passed on.
     left: usize,
 }
 
-impl HttpBody for Sent {
+impl HttpBody for LargeBody {
     type Data = Bytes;
     type Error = BrokenOff;
 
@@ -207,7 +207,7 @@ impl HttpBody for Sent {
     }
 }
 
-impl Drop for Sent {
+impl Drop for LargeBody {
     fn drop(&mut self) {
         self.answers.sending().remove(self.id);
     }

@@ -36,9 +36,9 @@ use self::path::UndecodablePath;
 use self::problem::Problem;
 use self::routes::{Route, Routed, Row};
 use super::app::{App, Options};
-use crate::http::layers::access_log::Findings;
+use crate::http::layers::access_log::RequestInfo;
 use crate::http::layers::around::{Before, around};
-use crate::http::layers::audited::SentBy;
+use crate::http::layers::audited::ResponseCaller;
 use crate::http::layers::identity::Caller;
 use crate::http::layers::middleware::{HttpService, boxed, request_id};
 use crate::http::layers::panics;
@@ -215,9 +215,9 @@ fn written<D: Dialect>(mut response: Response, context: &Context<D>) -> Response
     D::describe(context, response.headers_mut());
     let caller = context.caller();
     if let Some(caller) = caller {
-        response.extensions_mut().insert(SentBy(Arc::clone(caller)));
+        response.extensions_mut().insert(ResponseCaller(Arc::clone(caller)));
     }
-    response.extensions_mut().insert(Findings {
+    response.extensions_mut().insert(RequestInfo {
         version: D::version(context),
         user: caller.and_then(|caller| caller.user.clone()),
         project: caller.and_then(|caller| caller.project.clone()),

@@ -246,10 +246,10 @@ mod tests {
         assert_eq!(read(begin(None).body("a".into())).await.unwrap(), "abc");
         assert_eq!(read(begin(Some("broken")).body("a".into())).await.unwrap_err(), "broken");
         let panics = Making::<&'static str>::begin(most, async |_| panic!("a bug"));
-        let told = read(panics.body("a".into())).await.unwrap_err();
-        assert!(told.contains("a bug"), "{told}");
+        let error = read(panics.body("a".into())).await.unwrap_err();
+        assert!(error.contains("a bug"), "{error}");
         let slow = Making::<&'static str>::begin(Duration::ZERO, async |_| pending().await);
-        let told = read(slow.body("a".into())).await.unwrap_err();
-        assert!(told.contains("0ns"), "{told}");
+        let error = read(slow.body("a".into())).await.unwrap_err();
+        assert!(error.contains("0ns"), "{error}");
     }
 }

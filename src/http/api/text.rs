@@ -11,16 +11,16 @@ use crate::model::{Bug, ClassId, TraitId};
 use crate::world::World;
 
 /// Entries of each cache; a power of two.
-const KEPT: usize = 64;
+const CACHE_ENTRIES: usize = 64;
 
 /// JSON text and the caches for writing it.
 #[derive(Debug)]
 pub(in crate::http) struct Text {
     written: Vec<u8>,
     /// Keys of summaries, such as `"VCPU":{"capacity":`.
-    classes: Kept<ClassId>,
+    classes: TextCache<ClassId>,
     /// Lists such as `["CUSTOM_A","CUSTOM_B"]`, by their position in the world.
-    traits: Kept<(usize, usize)>,
+    traits: TextCache<(usize, usize)>,
     /// The last amounts, and their text.
     amounts: (Vec<(ClassId, i64)>, Vec<u8>),
     /// The last UUID, with its quotes.
@@ -34,8 +34,8 @@ impl Text {
         hyphenate(Uuid::nil(), &mut nil);
         Self {
             written: Vec::with_capacity(bytes),
-            classes: Kept::default(),
-            traits: Kept::default(),
+            classes: TextCache::default(),
+            traits: TextCache::default(),
             amounts: (Vec::new(), Vec::new()),
             uuid: (Uuid::nil(), nil),
         }
@@ -134,20 +134,20 @@ impl Text {
 
 /// A direct-mapped cache: each key has one place, which holds the latest text.
 #[derive(Debug)]
-struct Kept<K> {
+struct TextCache<K> {
     entries: Vec<Option<(K, Vec<u8>)>>,
 }
 
-impl<K> Default for Kept<K> {
+impl<K> Default for TextCache<K> {
     fn default() -> Self {
-        Self { entries: std::iter::repeat_with(|| None).take(KEPT).collect() }
+        Self { entries: std::iter::repeat_with(|| None).take(CACHE_ENTRIES).collect() }
     }
 }
 
-impl<K: Copy + Eq> Kept<K> {
+impl<K: Copy + Eq> TextCache<K> {
     /// Returns the text of a key, which `write` produces if it is not cached.
     fn get(&mut self, key: K, hash: usize, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
-        let place = hash % KEPT;
+        let place = hash % CACHE_ENTRIES;
         let missing = || Bug::raise(format!("there is no place {place} among texts that are kept"));
         let entry = self.entries.get_mut(place).unwrap_or_else(missing);
         let (known, text) = entry.get_or_insert_with(|| (key, Vec::new()));

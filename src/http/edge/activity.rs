@@ -32,24 +32,24 @@ pub(in crate::http) enum Phase {
 
 /// State shared by all connections of a server.
 #[derive(Debug)]
-pub(in crate::http) struct Waiting {
+pub(in crate::http) struct SharedActivity {
     began: Instant,
     /// Microseconds by which a test has advanced the clock.
     #[cfg(test)]
     pub(in crate::http) ahead: AtomicU64,
     /// Whether a new connection waits for a slot.
-    pub(in crate::http) wanted: AtomicBool,
+    pub(in crate::http) slot_needed: AtomicBool,
     /// Notified when a connection becomes idle, or declines to close.
     pub(in crate::http) look: Notify,
 }
 
-impl Waiting {
+impl SharedActivity {
     pub(in crate::http) fn new() -> Self {
         Self {
             began: Instant::now(),
             #[cfg(test)]
             ahead: AtomicU64::new(0),
-            wanted: AtomicBool::new(false),
+            slot_needed: AtomicBool::new(false),
             look: Notify::new(),
         }
     }
@@ -96,9 +96,9 @@ impl Moment {
 /// The state of one connection.
 #[derive(Debug)]
 pub(in crate::http) struct Activity {
-    waiting: Arc<Waiting>,
+    waiting: Arc<SharedActivity>,
     moment: AtomicU64,
-    asked: AtomicBool,
+    close_requested: AtomicBool,
     ask: Notify,
     lingers: AtomicBool,
     /// Heads that were received, have unambiguous framing, and have not been handled.
@@ -106,16 +106,16 @@ pub(in crate::http) struct Activity {
 }
 
 impl Activity {
-    pub(in crate::http) fn new(waiting: Arc<Waiting>, phase: Phase) -> Self {
+    pub(in crate::http) fn new(waiting: Arc<SharedActivity>, phase: Phase) -> Self {
         let activity = Self {
             waiting,
             moment: AtomicU64::new(0),
-            asked: AtomicBool::new(false),
+            close_requested: AtomicBool::new(false),
             ask: Notify::new(),
             lingers: AtomicBool::new(false),
             heads: AtomicUsize::new(0),
         };
-        activity.begin(phase);
+        activity.enter(phase);
         activity
     }
 
@@ -129,7 +129,7 @@ impl Activity {
     }
 
     /// Enters a phase now.
-    pub(in crate::http) fn begin(&self, phase: Phase) {
+    pub(in crate::http) fn enter(&self, phase: Phase) {
         self.set(Moment::new(phase, self.waiting.now()));
     }
 
@@ -147,7 +147,7 @@ impl Activity {
         let moment = self.moment();
         match moment.phase() {
             Phase::Fresh => self.set(Moment::new(Phase::Arriving, moment.microseconds())),
-            Phase::Idle => self.begin(Phase::Arriving),
+            Phase::Idle => self.enter(Phase::Arriving),
             Phase::Arriving | Phase::Busy | Phase::Sending => {}
         }
     }
@@ -172,8 +172,8 @@ impl Activity {
     pub(in crate::http) fn flushed(&self) -> bool {
         let is_answered = self.phase() == Phase::Sending;
         if is_answered {
-            self.begin(Phase::Idle);
-            if self.waiting.wanted.load(Ordering::Relaxed) {
+            self.enter(Phase::Idle);
+            if self.waiting.slot_needed.load(Ordering::Relaxed) {
                 self.waiting.look.notify_one();
             }
         }
@@ -212,24 +212,24 @@ impl Activity {
     }
 
     /// Asks the connection to close, if it is idle.
-    pub(in crate::http) fn ask(&self) {
-        self.asked.store(true, Ordering::Relaxed);
+    pub(in crate::http) fn request_close(&self) {
+        self.close_requested.store(true, Ordering::Relaxed);
         self.ask.notify_one();
     }
 
     /// Returns whether the connection was asked to close.
-    pub(in crate::http) fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    pub(in crate::http) fn is_close_requested(&self) -> bool {
+        self.close_requested.load(Ordering::Relaxed)
     }
 
     /// Completes when the connection is asked to close.
-    pub(in crate::http) async fn asked(&self) {
+    pub(in crate::http) async fn close_requested(&self) {
         self.ask.notified().await;
     }
 
     /// Declines to close: a request has arrived.
-    pub(in crate::http) fn refuse(&self) {
-        self.asked.store(false, Ordering::Relaxed);
+    pub(in crate::http) fn decline_close(&self) {
+        self.close_requested.store(false, Ordering::Relaxed);
         self.waiting.look.notify_one();
     }
 
@@ -247,19 +247,19 @@ impl Activity {
 
 /// Marks the response as complete on drop.
 #[derive(Debug)]
-pub(in crate::http) struct UntilSent(Arc<Activity>);
+pub(in crate::http) struct ResponseGuard(Arc<Activity>);
 
-impl UntilSent {
+impl ResponseGuard {
     /// Records the start of a request.
-    pub(in crate::http) fn begin(activity: &Arc<Activity>) -> Self {
-        activity.begin(Phase::Busy);
+    pub(in crate::http) fn new(activity: &Arc<Activity>) -> Self {
+        activity.enter(Phase::Busy);
         Self(Arc::clone(activity))
     }
 }
 
-impl Drop for UntilSent {
+impl Drop for ResponseGuard {
     fn drop(&mut self) {
-        self.0.begin(Phase::Sending);
+        self.0.enter(Phase::Sending);
     }
 }
 
@@ -269,7 +269,7 @@ mod tests {
     use std::sync::atomic::Ordering;
     use std::time::Duration;
 
-    use super::{Activity, Bounds, Instant, Phase, UntilSent, Waiting};
+    use super::{Activity, Bounds, Instant, Phase, ResponseGuard, SharedActivity};
 
     fn bounds() -> Bounds {
         Bounds {
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_first_head_has_its_time_from_the_beginning_and_later_ones_from_their_first_byte() {
-        let waiting = Arc::new(Waiting::new());
+        let waiting = Arc::new(SharedActivity::new());
         let advance =
             |seconds: u64| waiting.ahead.fetch_add(seconds * 1_000_000, Ordering::Relaxed);
         let activity = Arc::new(Activity::new(Arc::clone(&waiting), Phase::Fresh));
@@ -295,7 +295,7 @@ mod tests {
         advance(10);
         assert!(is_overdue(), "the bytes do not prolong the time");
 
-        let request = UntilSent::begin(&activity);
+        let request = ResponseGuard::new(&activity);
         advance(1000);
         assert!(!is_overdue() && !activity.can_be_closed());
         drop(request);
@@ -310,7 +310,7 @@ mod tests {
         assert!(!is_overdue() && activity.can_be_closed(), "it does not arrive");
         advance(10);
         assert!(is_overdue());
-        drop(UntilSent::begin(&activity));
+        drop(ResponseGuard::new(&activity));
         activity.flushed();
         advance(120);
         assert!(is_overdue());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::http::edge::activity::{Activity, Moment, Phase, Waiting};
+use crate::http::edge::activity::{Activity, Moment, Phase, SharedActivity};
 use crate::observe::log_throttle::LogThrottle;
 
 /// Maximum number of connections selected for closing in one scan of all connections.
@@ -21,10 +21,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 pub(in crate::http) struct Connections {
     most: usize,
     room: Arc<Semaphore>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<SharedActivity>,
     known: Mutex<OpenConnections>,
     closed_for_room: AtomicU64,
-    told: LogThrottle,
+    throttle: LogThrottle,
 }
 
 #[derive(Debug, Default)]
@@ -53,10 +53,10 @@ impl Connections {
         Arc::new(Self {
             most,
             room: Arc::new(Semaphore::new(most)),
-            waiting: Arc::new(Waiting::new()),
+            waiting: Arc::new(SharedActivity::new()),
             known: Mutex::default(),
             closed_for_room: AtomicU64::new(0),
-            told: LogThrottle::default(),
+            throttle: LogThrottle::default(),
         })
     }
 
@@ -75,7 +75,7 @@ impl Connections {
         if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
             return Some(permit);
         }
-        self.waiting.wanted.store(true, Ordering::Relaxed);
+        self.waiting.slot_needed.store(true, Ordering::Relaxed);
         let permit = loop {
             let look = self.waiting.look.notified();
             self.close_longest_idle();
@@ -86,7 +86,7 @@ impl Connections {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         };
-        self.waiting.wanted.store(false, Ordering::Relaxed);
+        self.waiting.slot_needed.store(false, Ordering::Relaxed);
         permit
     }
 
@@ -102,7 +102,7 @@ impl Connections {
     /// Counts a connection that was closed to make room.
     pub(in crate::http) fn count_closed(&self) {
         self.closed_for_room.fetch_add(1, Ordering::Relaxed);
-        if let Some(count) = self.told.count() {
+        if let Some(count) = self.throttle.count() {
             let most = self.most;
             tracing::warn!(
                 count,
@@ -142,10 +142,12 @@ impl OpenConnections {
     fn ask_chosen(&mut self) -> bool {
         while let Some((moment, id)) = self.chosen.pop_front() {
             let activity = self.open.get(&id).filter(|activity| {
-                activity.moment() == moment && activity.can_be_closed() && !activity.is_asked()
+                activity.moment() == moment
+                    && activity.can_be_closed()
+                    && !activity.is_close_requested()
             });
             if let Some(activity) = activity {
-                activity.ask();
+                activity.request_close();
                 return true;
             }
         }
@@ -157,7 +159,7 @@ impl OpenConnections {
     fn choose(&mut self) {
         let mut found: Vec<(bool, u64, Moment, u64)> = Vec::new();
         for (id, activity) in &self.open {
-            if activity.can_be_closed() && !activity.is_asked() {
+            if activity.can_be_closed() && !activity.is_close_requested() {
                 let moment = activity.moment();
                 let arriving = moment.phase() == Phase::Arriving;
                 found.push((arriving, moment.microseconds(), moment, *id));
@@ -214,32 +216,32 @@ mod tests {
         let second = connections.enter(Phase::Fresh).await;
         advance(&connections, 1000);
         let third = connections.enter(Phase::Fresh).await;
-        first.activity.begin(Phase::Busy);
+        first.activity.enter(Phase::Busy);
         assert_eq!(connections.counts(), ConnectionCounts { open: 3, idle: 2, busy: 1 });
 
         let fourth = tokio::spawn({
             let connections = connections.clone();
             async move { connections.enter(Phase::Fresh).await }
         });
-        second.activity.asked().await;
-        assert!(second.activity.is_asked() && !third.activity.is_asked());
+        second.activity.close_requested().await;
+        assert!(second.activity.is_close_requested() && !third.activity.is_close_requested());
         // A request has arrived in the meantime.
-        second.activity.begin(Phase::Busy);
-        second.activity.refuse();
-        third.activity.asked().await;
+        second.activity.enter(Phase::Busy);
+        second.activity.decline_close();
+        third.activity.close_requested().await;
         drop(third);
         let fourth = fourth.await.unwrap();
 
         // No connection is idle: the next one to become idle is closed.
-        fourth.activity.begin(Phase::Busy);
+        fourth.activity.enter(Phase::Busy);
         let fifth = tokio::spawn({
             let connections = connections.clone();
             async move { connections.enter(Phase::Fresh).await }
         });
         tokio::task::yield_now().await;
-        first.activity.begin(Phase::Sending);
+        first.activity.enter(Phase::Sending);
         first.activity.flushed();
-        first.activity.asked().await;
+        first.activity.close_requested().await;
         drop(first);
         fifth.await.unwrap();
     }
@@ -253,13 +255,13 @@ mod tests {
             advance(&connections, 1000);
         }
         // Used again, so it is now the youngest.
-        places[0].activity.begin(Phase::Idle);
+        places[0].activity.enter(Phase::Idle);
         for place in &places[1..] {
             connections.close_longest_idle();
-            assert!(place.activity.is_asked());
+            assert!(place.activity.is_close_requested());
         }
-        assert!(!places[0].activity.is_asked());
+        assert!(!places[0].activity.is_close_requested());
         connections.close_longest_idle();
-        assert!(places[0].activity.is_asked());
+        assert!(places[0].activity.is_close_requested());
     }
 }

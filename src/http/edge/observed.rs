@@ -110,7 +110,7 @@ impl<S: Socket> Observed<S> {
         let came = match &read {
             Poll::Ready(_) => !bytes.is_empty(),
             // The socket may have bytes that the runtime has not been notified of.
-            Poll::Pending => self.activity.is_asked() && has_bytes(self.stream.socket()),
+            Poll::Pending => self.activity.is_close_requested() && has_bytes(self.stream.socket()),
         };
         if came {
             self.activity.bytes_came();

@@ -54,7 +54,7 @@ pub struct Bounds {
 
 /// The listeners of the server.
 #[derive(Debug)]
-pub struct Front {
+pub struct ServerListeners {
     /// Listeners with their APIs.
     pub listeners: Vec<(Api, Listener)>,
     /// TLS for TCP connections, if enabled.
@@ -76,12 +76,12 @@ pub(in crate::http) enum Stage {
 /// Serves until `stop` completes, then finishes requests in progress within the grace period. No
 /// connection is open when this returns.
 pub async fn serve(
-    front: Front,
+    sockets: ServerListeners,
     backend: Arc<Backend>,
     bounds: Bounds,
     stop: impl Future<Output = ()>,
 ) {
-    let Front { listeners, tls, admin } = front;
+    let ServerListeners { listeners, tls, admin } = sockets;
     let connections = Connections::new(bounds.connections);
     let of_admin = Arc::new(AdminState::new(Arc::clone(&backend), Arc::clone(&connections)));
     let admin_stage = watch::Sender::new(Stage::Open);
@@ -106,7 +106,7 @@ pub async fn serve(
             let peer = peer(&accepted);
             let secure = tls.is_some() && matches!(peer, Peer::Tcp(_));
             let connection = Connection { api, peer, secure };
-            let service = Answering { backend: Arc::clone(&backend), connection };
+            let service = ApiService { backend: Arc::clone(&backend), connection };
             let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
             tokio::spawn(serving.serve(accepted, tls.clone()));
         }
@@ -179,12 +179,12 @@ async fn finish(stage: &watch::Sender<Stage>, connections: &Connections, grace: 
 
 /// Handles the requests of one connection of an API.
 #[derive(Clone)]
-struct Answering {
+struct ApiService {
     backend: Arc<Backend>,
     connection: Connection,
 }
 
-impl Service for Answering {
+impl Service for ApiService {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
         self.backend.answer(self.connection, request)
     }

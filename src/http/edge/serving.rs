@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
 use crate::http::WriteError;
-use crate::http::edge::activity::{Phase, UntilSent};
+use crate::http::edge::activity::{Phase, ResponseGuard};
 use crate::http::edge::bare_errors::WithErrorBodies;
 use crate::http::edge::connections::Slot;
 use crate::http::edge::listener::Accepted;
@@ -62,7 +62,7 @@ enum Event {
     /// The connection ended, possibly with an error.
     Ended(Result<(), hyper::Error>),
     /// Another connection needs the slot.
-    Asked,
+    CloseRequested,
     /// The shutdown has reached a stage.
     Stage(Stage),
     /// A timeout may have passed.
@@ -81,24 +81,24 @@ impl<V: Service> Serving<V> {
 
     /// Performs the TLS handshake, then serves; aborts at shutdown.
     async fn secure(mut self, tls: &Tls, stream: TcpStream) {
-        self.slot.activity.begin(Phase::Arriving);
+        self.slot.activity.enter(Phase::Arriving);
         let agreeing = tls::agree(tls.accept(stream), self.bounds.header_timeout);
         let mut agreeing = std::pin::pin!(agreeing);
         let agreed = loop {
             tokio::select! {
                 agreed = &mut agreeing => break agreed,
                 _ = self.stage.changed() => return,
-                () = self.slot.activity.asked() => {
+                () = self.slot.activity.close_requested() => {
                     if self.slot.activity.can_be_closed() {
                         return self.slot.count_closed();
                     }
-                    self.slot.activity.refuse();
+                    self.slot.activity.decline_close();
                 }
             }
         };
         match agreed {
             Ok(stream) => {
-                self.slot.activity.begin(Phase::Fresh);
+                self.slot.activity.enter(Phase::Fresh);
                 self.keep(stream).await;
             }
             Err(error) => tracing::debug!(%error, "the TLS handshake failed"),
@@ -110,7 +110,7 @@ impl<V: Service> Serving<V> {
         let activity = Arc::clone(&slot.activity);
         let write_error = service.write_error();
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let until_sent = UntilSent::begin(&activity);
+            let response_guard = ResponseGuard::new(&activity);
             let activity = Arc::clone(&activity);
             let answer = answer(service.clone(), request.map(Body::new));
             async move {
@@ -119,7 +119,9 @@ impl<V: Service> Serving<V> {
                 if !goes_on {
                     activity.linger();
                 }
-                Ok::<_, Infallible>(response.map(|body| Sent { body, _until_sent: until_sent }))
+                Ok::<_, Infallible>(
+                    response.map(|body| GuardedBody { body, _response_guard: response_guard }),
+                )
             }
         });
         let activity = &slot.activity;
@@ -139,8 +141,8 @@ impl<V: Service> Serving<V> {
                 // Polled first, so that a received request is noticed before any reason to end.
                 biased;
                 ended = served.as_mut() => Event::Ended(ended),
-                () = activity.asked() => Event::Asked,
-                told = stage.changed() => Event::Stage(match told {
+                () = activity.close_requested() => Event::CloseRequested,
+                changed = stage.changed() => Event::Stage(match changed {
                     Ok(()) => *stage.borrow_and_update(),
                     // The server has ended.
                     Err(_) => Stage::Over,
@@ -187,12 +189,12 @@ fn next(event: Event, slot: &Slot, bounds: &Bounds) -> Next {
             }
             Next::End
         }
-        Event::Asked if activity.can_be_closed() => {
+        Event::CloseRequested if activity.can_be_closed() => {
             slot.count_closed();
             end
         }
-        Event::Asked => {
-            activity.refuse();
+        Event::CloseRequested => {
+            activity.decline_close();
             Next::GoOn
         }
         Event::Stage(Stage::Finishing) => end,
@@ -237,12 +239,12 @@ fn patient<S: Socket>(stream: Observed<S>, bounds: Bounds) -> Pin<Box<TimeoutStr
 }
 
 /// A response body that records its end when it is dropped.
-struct Sent {
+struct GuardedBody {
     body: Body,
-    _until_sent: UntilSent,
+    _response_guard: ResponseGuard,
 }
 
-impl HttpBody for Sent {
+impl HttpBody for GuardedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

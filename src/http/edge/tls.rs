@@ -70,11 +70,12 @@ impl Files {
 }
 
 fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let told = |why: String| format!("{option} {}: {why}", path.display());
-    let found = CertificateDer::pem_file_iter(path).map_err(|error| told(error.to_string()))?;
-    let found: Vec<_> = found.collect::<Result<_, _>>().map_err(|error| told(error.to_string()))?;
+    let failure = |why: String| format!("{option} {}: {why}", path.display());
+    let found = CertificateDer::pem_file_iter(path).map_err(|error| failure(error.to_string()))?;
+    let found: Vec<_> =
+        found.collect::<Result<_, _>>().map_err(|error| failure(error.to_string()))?;
     if found.is_empty() {
-        return Err(told("it contains no certificate".to_owned()));
+        return Err(failure("it contains no certificate".to_owned()));
     }
     Ok(found)
 }
@@ -83,14 +84,14 @@ fn verifier(
     path: &Path,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<dyn rustls::server::danger::ClientCertVerifier>, String> {
-    let told = |why: String| format!("--tls-client-ca {}: {why}", path.display());
+    let failure = |why: String| format!("--tls-client-ca {}: {why}", path.display());
     let mut authorities = RootCertStore::empty();
     for certificate in certificates(path, "--tls-client-ca")? {
-        authorities.add(certificate).map_err(|error| told(error.to_string()))?;
+        authorities.add(certificate).map_err(|error| failure(error.to_string()))?;
     }
     WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider)
         .build()
-        .map_err(|error| told(error.to_string()))
+        .map_err(|error| failure(error.to_string()))
 }
 
 /// The current TLS configuration. Open connections keep the one they started with.
@@ -123,15 +124,15 @@ impl Tls {
             hangup.inspect_err(|error| tracing::error!(%error, "cannot receive SIGHUP")).ok();
         let mut known = self.files.stamps();
         loop {
-            let told = async {
+            let hangup_received = async {
                 match &mut hangup {
                     Some(hangup) => drop(hangup.recv().await),
                     None => std::future::pending().await,
                 }
             };
-            let told = tokio::time::timeout(LOOK_EVERY, told).await.is_ok();
+            let is_hangup = tokio::time::timeout(LOOK_EVERY, hangup_received).await.is_ok();
             let stamps = self.files.stamps();
-            if told || stamps != known {
+            if is_hangup || stamps != known {
                 known = stamps;
                 self.reload();
             }

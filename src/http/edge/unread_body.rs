@@ -42,14 +42,14 @@ enum BodyState {
     Read,
     /// Incomplete, or its framing is invalid.
     Broken,
-    /// Dropped before its end. `begun`: its reader has polled it.
-    Left { body: Body, begun: bool },
+    /// Dropped before its end. `polled`: its reader has polled it.
+    Left { body: Body, polled: bool },
 }
 
 /// A request body that is handed back when its reader drops it.
 struct TrackedBody {
     body: Option<Body>,
-    begun: bool,
+    polled: bool,
     broken: bool,
     back: Option<oneshot::Sender<BodyState>>,
 }
@@ -69,7 +69,7 @@ pub(in crate::http) fn track(request: Request) -> (Request, Option<UnreadBody>) 
     let expects = expects_a_word(request.headers());
     let (back, returned) = oneshot::channel();
     let request = request.map(|body| {
-        Body::new(TrackedBody { body: Some(body), begun: false, broken: false, back: Some(back) })
+        Body::new(TrackedBody { body: Some(body), polled: false, broken: false, back: Some(back) })
     });
     (request, Some(UnreadBody { back: returned, expects }))
 }
@@ -86,7 +86,7 @@ impl UnreadBody {
         match self.back.try_recv() {
             Ok(BodyState::Read) => true,
             // Polling the body now would send `100 Continue`.
-            Ok(BodyState::Left { begun: false, .. }) if self.expects => false,
+            Ok(BodyState::Left { polled: false, .. }) if self.expects => false,
             Ok(BodyState::Left { body, .. }) => {
                 tokio::time::timeout(bounds.time, discard(body, bounds.bytes)).await == Ok(true)
             }
@@ -100,13 +100,13 @@ impl UnreadBody {
 /// Discards a body of at most `most` bytes. Returns whether its end was reached.
 async fn discard(mut body: Body, most: usize) -> bool {
     let most = u64::try_from(most).unwrap_or(u64::MAX);
-    let mut seen = 0_u64;
-    while seen.saturating_add(body.size_hint().lower()) <= most {
+    let mut length = 0_u64;
+    while length.saturating_add(body.size_hint().lower()) <= most {
         match body.frame().await {
             None => return true,
             Some(Ok(frame)) => {
                 let bytes = frame.data_ref().map_or(0, Bytes::len);
-                seen = seen.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+                length = length.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
             }
             Some(Err(_)) => return false,
         }
@@ -122,7 +122,7 @@ impl HttpBody for TrackedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
-        self.begun = true;
+        self.polled = true;
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = std::task::ready!(Pin::new(body).poll_frame(cx));
         match &frame {
@@ -146,7 +146,7 @@ impl Drop for TrackedBody {
     fn drop(&mut self) {
         let fate = match self.body.take() {
             _ if self.broken => BodyState::Broken,
-            Some(body) if !body.is_end_stream() => BodyState::Left { body, begun: self.begun },
+            Some(body) if !body.is_end_stream() => BodyState::Left { body, polled: self.polled },
             Some(_) | None => BodyState::Read,
         };
         if let Some(back) = self.back.take() {

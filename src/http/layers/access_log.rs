@@ -16,13 +16,13 @@ use crate::http::connection;
 use crate::http::layers::around::Then;
 use crate::http::layers::middleware::{GlobalRequestId, request_id};
 use crate::http::layers::proxy::{ForwardedFrom, Remote, Trusted};
-use crate::http::layers::traced::{TraceOf, method_name};
+use crate::http::layers::traced::{ResponseTrace, method_name};
 use crate::observe::metrics;
 use crate::observe::spans::milliseconds;
 
 /// Facts that an API establishes about a request: an extension of the response.
 #[derive(Clone, Debug, Default)]
-pub(in crate::http) struct Findings {
+pub(in crate::http) struct RequestInfo {
     pub(in crate::http) version: Option<String>,
     pub(in crate::http) user: Option<String>,
     pub(in crate::http) project: Option<String>,
@@ -78,18 +78,18 @@ impl Line {
     }
 
     fn write(&self, response: &Response, started: Instant) {
-        let findings = response.extensions().get::<Findings>().cloned();
-        if let Some(findings) = findings.as_ref().filter(|_| metrics::are_collected()) {
-            self.record(findings, response.status(), started.elapsed());
+        let info = response.extensions().get::<RequestInfo>().cloned();
+        if let Some(info) = info.as_ref().filter(|_| metrics::are_collected()) {
+            self.record(info, response.status(), started.elapsed());
         }
-        let findings = findings.unwrap_or_default();
+        let info = info.unwrap_or_default();
         let Self { api: _, remote, request_id, global_request_id, method, target } = self;
         let status = response.status().as_u16();
-        let trace_id = response.extensions().get::<TraceOf>().map(|it| field::display(it.0));
+        let trace_id = response.extensions().get::<ResponseTrace>().map(|it| field::display(it.0));
         // The length of a streamed response is not known yet.
         let bytes = response.body().size_hint().exact();
         let took_ms = milliseconds(started.elapsed());
-        let Findings { version, user, project, route: _, cause } = findings;
+        let RequestInfo { version, user, project, route: _, cause } = info;
         let version = version.as_deref();
         let (user, project) = (user.as_deref(), project.as_deref());
         let global_request_id = global_request_id.as_ref().map(|id| id.0.as_str());
@@ -124,15 +124,15 @@ impl Line {
     }
 
     /// Counts the request. Each label has a bounded number of values, whatever clients send.
-    fn record(&self, findings: &Findings, status: StatusCode, took: Duration) {
+    fn record(&self, info: &RequestInfo, status: StatusCode, took: Duration) {
         let method = method_name(&self.method);
-        let route = findings.route.unwrap_or("unmatched");
+        let route = info.route.unwrap_or("unmatched");
         let api = match self.api {
             Api::Placement => "placement",
             Api::Planner => "planner",
         };
         let status = status.as_str().to_owned();
-        let version = findings.version.clone().map_or(Cow::from("none"), Cow::from);
+        let version = info.version.clone().map_or(Cow::from("none"), Cow::from);
         counter!(
             "berth_requests_total",
             "api" => api, "method" => method, "route" => route, "status" => status.clone(),

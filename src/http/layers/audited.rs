@@ -27,7 +27,7 @@ const PATH_MAX: usize = 2048;
 
 /// The caller of a request: an extension of the response.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct SentBy(pub(in crate::http) Arc<Caller>);
+pub(in crate::http) struct ResponseCaller(pub(in crate::http) Arc<Caller>);
 
 #[derive(Clone, Debug)]
 pub(in crate::http) struct AuditLayer {
@@ -77,7 +77,7 @@ where
     fn call(&mut self, mut request: Request) -> Self::Future {
         // Requests to the operator API change nothing, whatever their method.
         if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-            || operator::is_asked(&request, &self.prefix)
+            || operator::handles(&request, &self.prefix)
         {
             return Either::Left(self.inner.call(request));
         }
@@ -91,8 +91,8 @@ where
         let answered = self.inner.call(request);
         Either::Right(Box::pin(async move {
             let Ok(response) = recorder.during(answered).await;
-            let caller = response.extensions().get::<SentBy>();
-            let caller = caller.map(|SentBy(caller)| Arc::clone(caller));
+            let caller = response.extensions().get::<ResponseCaller>();
+            let caller = caller.map(|ResponseCaller(caller)| Arc::clone(caller));
             if let Some(entry) = entry {
                 entry.record_response(audit::AuditedResponse {
                     status: response.status().as_u16(),

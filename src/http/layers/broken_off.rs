@@ -27,14 +27,14 @@ enum Stage {
 
 impl Progress {
     /// Starts a response. Responses to `HEAD` have no body.
-    pub(in crate::http) fn begin(method: &Method, status: StatusCode) -> Self {
+    pub(in crate::http) fn new(method: &Method, status: StatusCode) -> Self {
         let stage = if method == Method::HEAD { Stage::Ended } else { Stage::Sending };
         Self { status, bytes: 0, stage }
     }
 
     /// Records that the next part is polled. One of the methods below follows, unless the poll
     /// panics.
-    pub(in crate::http) fn asked(&mut self) {
+    pub(in crate::http) fn polled(&mut self) {
         if self.stage == Stage::Sending {
             self.stage = Stage::Making;
         }

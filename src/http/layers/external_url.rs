@@ -24,8 +24,9 @@ impl ExternalUrl {
         let forwarded = request.extensions.get::<ForwardedFrom>().unwrap_or(&plain);
         let host = forwarded.host.as_deref();
         // A host in the target takes precedence over the header (RFC 9112, 3.2.2).
-        let said = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| request.uri.authority().map(Authority::as_str)).or_else(said);
+        let from_header = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let host =
+            host.or_else(|| request.uri.authority().map(Authority::as_str)).or_else(from_header);
         let usual = if forwarded.tls { ":443" } else { ":80" };
         let host = host.map(|host| host.strip_suffix(usual).unwrap_or(host).to_owned());
         Self { secure: forwarded.tls, host, prefix: format!("{}{prefix}", forwarded.prefix) }

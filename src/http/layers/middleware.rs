@@ -118,7 +118,7 @@ pub(in crate::http) fn request_id(extensions: &axum::http::Extensions) -> &str {
 
 /// Marks a streaming response. It is not compressed, because the encoder would buffer it.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Live;
+pub(in crate::http) struct Streaming;
 
 fn is_json(
     _status: axum::http::StatusCode,
@@ -126,7 +126,7 @@ fn is_json(
     headers: &axum::http::HeaderMap,
     extensions: &axum::http::Extensions,
 ) -> bool {
-    if extensions.get::<Live>().is_some() {
+    if extensions.get::<Streaming>().is_some() {
         return false;
     }
     let is_one = |it: &HeaderValue| it == "application/json" || it == "application/x-ndjson";

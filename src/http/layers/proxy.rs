@@ -95,13 +95,13 @@ impl ForwardedFrom {
         if !trusted.trusts(peer) {
             return direct;
         }
-        let said = Said::of(headers);
-        let strangers = said.by.iter().rev().find(|address| !trusted.knows(**address));
+        let values = ForwardedHeaders::of(headers);
+        let strangers = values.by.iter().rev().find(|address| !trusted.knows(**address));
         Self {
-            tls: said.proto.map_or(direct.tls, |proto| proto.eq_ignore_ascii_case("https")),
-            host: said.host,
+            tls: values.proto.map_or(direct.tls, |proto| proto.eq_ignore_ascii_case("https")),
+            host: values.host,
             prefix: text(headers, &PREFIX).and_then(prefix).unwrap_or_default(),
-            remote: Remote(strangers.or(said.by.first()).copied().or(peer.ip())),
+            remote: Remote(strangers.or(values.by.first()).copied().or(peer.ip())),
         }
     }
 }
@@ -115,14 +115,14 @@ impl ForwardedFrom {
 
 /// The values of the headers.
 #[derive(Debug, Default)]
-struct Said {
+struct ForwardedHeaders {
     /// The client and then each further proxy.
     by: Vec<IpAddr>,
     proto: Option<String>,
     host: Option<String>,
 }
 
-impl Said {
+impl ForwardedHeaders {
     fn of(headers: &HeaderMap) -> Self {
         if headers.contains_key(header::FORWARDED) {
             return Self::forwarded(&list(headers, &header::FORWARDED));
@@ -136,21 +136,21 @@ impl Said {
 
     /// Parses `Forwarded` (RFC 7239): an element for each proxy, of pairs of name and value.
     fn forwarded(elements: &[String]) -> Self {
-        let mut said = Self::default();
+        let mut values = Self::default();
         for (nth, element) in elements.iter().enumerate() {
             for pair in element.split(';') {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
                 let value = value.trim().trim_matches('"');
                 match name.trim().to_ascii_lowercase().as_str() {
-                    "for" => said.by.extend(address(value)),
+                    "for" => values.by.extend(address(value)),
                     // The first proxy knows the client's URL.
-                    "proto" if nth == 0 => said.proto = proto(value),
-                    "host" if nth == 0 => said.host = host(value),
+                    "proto" if nth == 0 => values.proto = proto(value),
+                    "host" if nth == 0 => values.host = host(value),
                     _ => {}
                 }
             }
         }
-        said
+        values
     }
 }
 
@@ -252,9 +252,9 @@ mod tests {
     #[test]
     fn forwarded_comes_first() {
         let header = "for=\"[2001:db8::1]:4711\";Proto=HTTPS;host=a.example.com, for=10.0.0.2";
-        let seen = forwarded("10.0.0.1", &[("forwarded", header), ("x-forwarded-proto", "http")]);
-        assert_eq!((seen.tls, seen.host.as_deref()), (true, Some("a.example.com")));
-        assert_eq!(seen.remote, ip("2001:db8::1"));
+        let client = forwarded("10.0.0.1", &[("forwarded", header), ("x-forwarded-proto", "http")]);
+        assert_eq!((client.tls, client.host.as_deref()), (true, Some("a.example.com")));
+        assert_eq!(client.remote, ip("2001:db8::1"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use tracing::{Span, error_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::http::connection;
-use crate::http::layers::access_log::Findings;
+use crate::http::layers::access_log::RequestInfo;
 use crate::http::layers::broken_off::Progress;
 use crate::http::layers::middleware::{GlobalRequestId, request_id};
 use crate::http::layers::proxy::Remote;
@@ -38,7 +38,7 @@ const TEXT_MAX: usize = 1024;
 
 /// The trace of a request: an extension of the response.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct TraceOf(pub(in crate::http) TraceId);
+pub(in crate::http) struct ResponseTrace(pub(in crate::http) TraceId);
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct TracedLayer;
@@ -65,7 +65,7 @@ where
 {
     type Response = Response;
     type Error = Infallible;
-    type Future = Answering<S::Future>;
+    type Future = ResponseFuture<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
@@ -102,13 +102,13 @@ where
             None => Either::Left(answer),
         };
         let answer = answer.instrument(span.clone());
-        Answering { answer, method, span: Some(span), recorded, trace }
+        ResponseFuture { answer, method, span: Some(span), recorded, trace }
     }
 }
 
 pin_project! {
     /// The future of the response.
-    pub(in crate::http) struct Answering<F> {
+    pub(in crate::http) struct ResponseFuture<F> {
         #[pin]
         answer: Instrumented<Either<F, TaskLocalFuture<Arc<RequestContext>, F>>>,
         method: Method,
@@ -118,7 +118,7 @@ pin_project! {
     }
 }
 
-impl<F, B> Future for Answering<F>
+impl<F, B> Future for ResponseFuture<F>
 where
     F: Future<Output = Result<axum::http::Response<B>, Infallible>>,
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -130,14 +130,14 @@ where
         let this = self.project();
         let Ok(mut response) = ready!(this.answer.poll(context));
         if let Some(trace) = this.trace {
-            response.extensions_mut().insert(TraceOf(*trace));
+            response.extensions_mut().insert(ResponseTrace(*trace));
         }
         let recorded = this.recorded.take();
         if let Some(recorded) = &recorded {
             recorded.note(&response);
         }
         let span = this.span.take().unwrap_or_else(Span::none);
-        let progress = Progress::begin(this.method, response.status());
+        let progress = Progress::new(this.method, response.status());
         let within = |body| Body::new(WithinSpan { body, span, progress, _recorded: recorded });
         Poll::Ready(Ok(response.map(within)))
     }
@@ -164,7 +164,7 @@ where
     ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
         let this = &mut *self;
         let _entered = this.span.enter();
-        this.progress.asked();
+        this.progress.polled();
         let polled = Pin::new(&mut this.body).poll_frame(context);
         let polled = polled.map_err(Into::into);
         match &polled {
@@ -232,18 +232,18 @@ impl Recorded {
     fn note<B>(&self, response: &axum::http::Response<B>) {
         let status = response.status();
         self.span.set_attribute("http.response.status_code", i64::from(status.as_u16()));
-        let findings = response.extensions().get::<Findings>();
-        if let Some(route) = findings.and_then(|findings| findings.route) {
+        let info = response.extensions().get::<RequestInfo>();
+        if let Some(route) = info.and_then(|info| info.route) {
             self.span.set_attribute("http.route", route);
             self.span.context().span().update_name(format!("{} {route}", self.method));
         } else {
             self.span.context().span().update_name(self.method);
         }
-        if let Some(version) = findings.and_then(|findings| findings.version.clone()) {
+        if let Some(version) = info.and_then(|info| info.version.clone()) {
             self.span.set_attribute("openstack.microversion", version);
         }
         if status.is_server_error() {
-            let cause = findings.and_then(|findings| findings.cause.clone());
+            let cause = info.and_then(|info| info.cause.clone());
             self.span.set_attribute("error.type", status.as_str().to_owned());
             let cause = cause.map_or(Cow::from(""), Cow::from);
             self.span.set_status(Status::error(cause));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
-use super::asked::query_of;
-use super::{AskedBy, Problem, microversion};
+use super::requests::query_of;
+use super::{Problem, RequestCaller, microversion};
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, CandidateOrder};
 use crate::http::placement::allocation_candidates::{answer, order, request};
@@ -25,20 +25,20 @@ const WEIGHTS_MAX: usize = 32;
 /// and `weight`, and returns its response.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Reply, Problem> {
-    let asked = microversion(&headers)?;
+    let version = microversion(&headers)?;
     let query = query_of(&uri)?;
     let chosen = chosen(&query)?;
     let query = query.without(ORDER).without(WEIGHT);
-    let mut request = request(&query, asked, &app.options)?;
+    let mut request = request(&query, version, &app.options)?;
     if let Some(chosen) = &chosen {
         check_names(chosen, &*app.store.world().await?)?;
         request.order = order(chosen);
     }
-    let (reply, _) = answer(&app, asked, &caller, &request).await?;
+    let (reply, _) = answer(&app, version, &caller, &request).await?;
     Ok(reply)
 }
 

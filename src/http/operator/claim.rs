@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use uuid::Uuid;
 
 use super::refused::rfc_3339;
-use super::{AskedBy, Problem, microversion, question};
+use super::{Problem, RequestCaller, costly, microversion};
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
@@ -35,11 +35,11 @@ const HOLDERS_MAX: u32 = 1000;
 /// nothing.
 pub(super) async fn explain(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     request: Request,
 ) -> Result<Reply, Problem> {
     let (parts, body) = request.into_parts();
-    let asked = microversion(&parts.headers)?;
+    let version = microversion(&parts.headers)?;
     let query = Query::parse(parts.uri.query().map_or("", |query| query))?;
     if let Some(other) = query.names().find(|name| !PARAMETERS.contains(name)) {
         let known = PARAMETERS.join(", ");
@@ -48,9 +48,9 @@ pub(super) async fn explain(
     let holders = holders(&query)?;
     let body = Body(intake::read(body, &app.options).await?);
     let consumer = query.once("consumer")?;
-    let claims = claims_of(&body, consumer, asked, &app.options)?;
+    let claims = claims_of(&body, consumer, version, &app.options)?;
     let named = claims.first().map(|claim| claim.consumer).filter(|_| consumer.is_some());
-    let turn = question::turn(&app, caller.requester()).await?;
+    let turn = costly::turn(&app, caller.requester()).await?;
     let checked = app.store.check_claims(&claims, holders).await?;
     let world = app.store.known_world();
     let write = move || {
@@ -69,10 +69,10 @@ pub(super) async fn explain(
 
 /// Returns the number of holders to list.
 fn holders(query: &Query) -> Result<u32, Problem> {
-    let Some(said) = query.once("holders")? else { return Ok(HOLDERS) };
-    said.parse().ok().filter(|number| (1..=HOLDERS_MAX).contains(number)).ok_or_else(|| {
+    let Some(value) = query.once("holders")? else { return Ok(HOLDERS) };
+    value.parse().ok().filter(|number| (1..=HOLDERS_MAX).contains(number)).ok_or_else(|| {
         Problem::bad_request(format!(
-            "holders must be a number from 1 to {HOLDERS_MAX}, not {said}"
+            "holders must be a number from 1 to {HOLDERS_MAX}, not {value}"
         ))
     })
 }

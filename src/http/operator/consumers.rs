@@ -7,8 +7,8 @@ use axum::http::Uri;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use super::asked::without_parameters;
-use super::{AskedBy, Problem, question};
+use super::requests::without_parameters;
+use super::{Problem, RequestCaller, costly};
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
@@ -30,12 +30,12 @@ const NAMED_MAX: usize = 1000;
 /// `GET /-/v1/consumers`: the consumers that match all filters, ascending by UUID, with paging.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     uri: Uri,
 ) -> Result<Reply, Problem> {
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let filter = filter(&query)?;
-    let turn = question::turn(&app, caller.requester()).await?;
+    let turn = costly::turn(&app, caller.requester()).await?;
     let ConsumerPage { consumers, has_more } = app.store.consumers(filter).await?;
     let write = move || {
         let next_marker = consumers.last().map(|(uuid, _)| *uuid).filter(|_| has_more);
@@ -57,9 +57,9 @@ fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
     };
     let limit = match query.once("limit")? {
         None => LIMIT,
-        Some(said) => {
-            said.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
-                let detail = format!("limit must be a number from 1 to {LIMIT_MAX}, not {said}");
+        Some(value) => {
+            value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
+                let detail = format!("limit must be a number from 1 to {LIMIT_MAX}, not {value}");
                 Problem::bad_request(detail)
             })?
         }
@@ -81,7 +81,7 @@ fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct ConsumersBody {
     consumers: Vec<String>,
 }
 
@@ -89,20 +89,20 @@ struct Wanted {
 /// Consumers without allocations are omitted.
 pub(super) async fn allocations(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     request: Request,
 ) -> Result<Reply, Problem> {
     without_parameters(request.uri())?;
     let body = intake::read(request.into_body(), &app.options).await?;
-    let wanted: Wanted = serde_json::from_slice(&body).map_err(|error| {
+    let body: ConsumersBody = serde_json::from_slice(&body).map_err(|error| {
         Problem::bad_request(format!("the body must be {{\"consumers\": [UUID, ...]}}: {error}"))
     })?;
-    if wanted.consumers.len() > NAMED_MAX {
-        let count = wanted.consumers.len();
+    if body.consumers.len() > NAMED_MAX {
+        let count = body.consumers.len();
         let detail = format!("at most {NAMED_MAX} consumers can be named, not {count}");
         return Err(Problem::bad_request(detail));
     }
-    let uuids = wanted.consumers.iter().map(|text| {
+    let uuids = body.consumers.iter().map(|text| {
         let invalid = || Problem::bad_request(format!("{text:?} is not the UUID of a consumer"));
         dashed_uuid(text).ok_or_else(invalid)
     });
@@ -117,7 +117,7 @@ pub(super) async fn allocations(
         after: None,
         limit,
     };
-    let turn = question::turn(&app, caller.requester()).await?;
+    let turn = costly::turn(&app, caller.requester()).await?;
     let ConsumerPage { consumers, has_more } = app.store.consumers(filter).await?;
     if has_more {
         let detail = "these consumers have too many allocations for one answer; name fewer";
@@ -142,7 +142,7 @@ fn consumer((uuid, held): (Uuid, ConsumerAllocations)) -> view::Consumer {
             .into_iter()
             .map(|on| {
                 let resources = on.resources.into_iter().collect();
-                (on.provider, view::Held { generation: on.generation, resources })
+                (on.provider, view::ProviderAllocations { generation: on.generation, resources })
             })
             .collect(),
     }

@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{AskedBy, Problem, made_within};
+use super::{Problem, RequestCaller, made_within};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::Parts;
 use crate::http::app::App;
-use crate::http::layers::middleware::Live;
+use crate::http::layers::middleware::Streaming;
 use crate::http::operator::views::events::{Change, Event, MadeBy};
 use crate::http::placement::accept::{Accept, JSON};
 use crate::http::placement::allocation_candidates::aside;
@@ -32,7 +32,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Metrics of events sent, and of streams ended by the server, by reason.
-const TOLD: &str = "berth_events_told_total";
+const SENT: &str = "berth_events_told_total";
 const ENDED: &str = "berth_event_answers_ended_total";
 
 /// Detail of the last message of a stream.
@@ -53,7 +53,7 @@ enum Form {
 /// disconnects.
 pub(super) async fn follow(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Response, Problem> {
@@ -96,7 +96,7 @@ pub(super) async fn follow(
     let media_type = if form == Form::Sse { SSE } else { LINES };
     let reply = Reply::body(body.await?).of_type(media_type).modified(None);
     let mut response = reply.into_response();
-    response.extensions_mut().insert(Live);
+    response.extensions_mut().insert(Streaming);
     Ok(response)
 }
 
@@ -107,9 +107,9 @@ fn since(query: &Query, headers: &HeaderMap) -> Result<Option<i64>, Problem> {
     }
     let last = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()));
     let since = query.once("since")?;
-    let Some(said) = last.as_deref().or(since) else { return Ok(None) };
-    said.parse().ok().filter(|number| *number >= 0).map(Some).ok_or_else(|| {
-        Problem::bad_request(format!("since must be the number of an event, not {said}"))
+    let Some(value) = last.as_deref().or(since) else { return Ok(None) };
+    value.parse().ok().filter(|number| *number >= 0).map(Some).ok_or_else(|| {
+        Problem::bad_request(format!("since must be the number of an event, not {value}"))
     })
 }
 
@@ -144,7 +144,7 @@ impl Follower {
             End::Stopped => ("stopped", Change::End { detail: STOPPED.to_owned() }),
         };
         counter!(ENDED, "reason" => reason).increment(1);
-        Ok(self.parts.send(self.said(change)).await?)
+        Ok(self.parts.send(self.message(change)).await?)
     }
 
     async fn send_until_the_end(&mut self, mut tail: watch::Receiver<i64>) -> Result<End, Problem> {
@@ -152,7 +152,7 @@ impl Follower {
         let until = Instant::now() + settings.lifetime;
         let app = Arc::clone(&self.app);
         let mut stopped = std::pin::pin!(app.stopped());
-        let mut part = self.said(Change::Position {});
+        let mut part = self.message(Change::Position {});
         loop {
             if !part.is_empty() && !self.parts.send_within(part, settings.patience).await? {
                 return Ok(End::Slow);
@@ -168,7 +168,7 @@ impl Follower {
                     self.cursor = cursor;
                     let work = move || read(form, &rows, since);
                     let (part, count) = aside(&self.app, self.turns_of, work).await??;
-                    counter!(TOLD).increment(count);
+                    counter!(SENT).increment(count);
                     part
                 }
                 Ok(NextEvents::Nothing) => {
@@ -179,7 +179,7 @@ impl Follower {
                             }
                             Bytes::new()
                         }
-                        () = sleep(settings.heartbeat) => self.said(Change::Position {}),
+                        () = sleep(settings.heartbeat) => self.message(Change::Position {}),
                         () = &mut stopped => return Ok(End::Stopped),
                         () = sleep_until(until) => Bytes::new(),
                     }
@@ -187,14 +187,14 @@ impl Follower {
                 Err(error) => {
                     tracing::debug!(%error, "cannot read events");
                     sleep(PAUSE).await;
-                    self.said(Change::Position {})
+                    self.message(Change::Position {})
                 }
             };
         }
     }
 
     /// Serializes a message that is not a change.
-    fn said(&self, change: Change) -> Bytes {
+    fn message(&self, change: Change) -> Bytes {
         let (number, made_by) = (self.cursor.number, MadeBy::default());
         let mut written = Vec::new();
         let event = Event { number, at: None, change, made_by };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
-use super::question::{self, WORK_MAX};
-use super::{AskedBy, Problem, microversion};
+use super::costly::{self, WORK_MAX};
+use super::{Problem, RequestCaller, microversion};
 use crate::http::api::reply::Reply;
 use crate::http::api::text::shortened;
 use crate::http::app::App;
@@ -29,14 +29,14 @@ const NEAR_MISS_NAME_MAX: usize = 200;
 /// header `OpenStack-API-Version`, or at the latest.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Reply, Problem> {
-    let asked = microversion(&headers)?;
+    let version = microversion(&headers)?;
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let near_misses = near_misses(&query)?;
-    let mut request = request(&query.without(NEAR_MISSES), asked, &app.options)?;
+    let mut request = request(&query.without(NEAR_MISSES), version, &app.options)?;
     let world = app.store.world().await?;
     if !app.store.report_only() {
         keep_out(&mut request, &world);
@@ -45,7 +45,7 @@ pub(super) async fn show(
         let found = explain(&world, &request, near_misses, budget(WORK_MAX));
         found.map(|explanation| Reply::json(&explained(&explanation)))
     };
-    question::answer(&app, caller.requester(), work).await?.map_err(|error| match error {
+    costly::run(&app, caller.requester(), work).await?.map_err(|error| match error {
         Unexplained::Unknown(name) => Problem::from(unknown(name)),
         Unexplained::TooManyConditions(_) => Problem::bad_request(format!("{error}.")),
     })
@@ -53,10 +53,10 @@ pub(super) async fn show(
 
 /// Returns the number of near misses to list.
 fn near_misses(query: &Query) -> Result<usize, Problem> {
-    let Some(said) = query.once(NEAR_MISSES)? else { return Ok(NEAR_MISSES_NAMED) };
-    said.parse().ok().filter(|number| *number <= NEAR_MISSES_MAX).ok_or_else(|| {
+    let Some(value) = query.once(NEAR_MISSES)? else { return Ok(NEAR_MISSES_NAMED) };
+    value.parse().ok().filter(|number| *number <= NEAR_MISSES_MAX).ok_or_else(|| {
         Problem::bad_request(format!(
-            "near_misses must be a number from 0 to {NEAR_MISSES_MAX}, not {said}"
+            "near_misses must be a number from 0 to {NEAR_MISSES_MAX}, not {value}"
         ))
     })
 }

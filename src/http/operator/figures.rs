@@ -8,8 +8,8 @@ use axum::http::HeaderMap;
 use metrics::gauge;
 use url::form_urlencoded::Serializer;
 
-use super::asked::{FLAVOR, requests};
-use super::question::{self, WORK_MAX};
+use super::costly::{self, WORK_MAX};
+use super::requests::{FLAVOR, requests};
 use crate::fairness::turns::Requester;
 use crate::http::app::App;
 use crate::http::placement::query::Query;
@@ -28,18 +28,18 @@ pub async fn count_flavors(app: App, flavors: Vec<String>) {
         return;
     }
     let app = Arc::new(app);
-    let mut told: HashMap<String, String> = HashMap::new();
+    let mut logged: HashMap<String, String> = HashMap::new();
     loop {
         for name in &flavors {
             match counted(&app, name).await {
                 Ok((bounds, is_complete)) => {
-                    told.remove(name);
+                    logged.remove(name);
                     tell(name, bounds, is_complete);
                 }
                 Err(why) => {
                     // An outdated number must not remain.
                     set(name, [f64::NAN; 2]);
-                    if told.insert(name.clone(), why.clone()).as_ref() != Some(&why) {
+                    if logged.insert(name.clone(), why.clone()).as_ref() != Some(&why) {
                         tracing::warn!(flavor = name, why, "cannot count how many more fit");
                     }
                 }
@@ -53,17 +53,17 @@ pub async fn count_flavors(app: App, flavors: Vec<String>) {
 async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
     let text = Serializer::new(String::new()).append_pair(FLAVOR, name).finish();
     let query = Query::parse(&text).map_err(|problem| problem.detail)?;
-    let asked = requests(app, &HeaderMap::new(), &query).await;
-    let (asked, world) = asked.map_err(|problem| problem.detail)?;
+    let found = requests(app, &HeaderMap::new(), &query).await;
+    let (requests, world) = found.map_err(|problem| problem.detail)?;
     let work = move || {
-        let only = asked.requests.first()?;
+        let only = requests.requests.first()?;
         let mut excluded = Excluded::default();
-        asked.close(only, &world, &mut excluded);
+        requests.close(only, &world, &mut excluded);
         let question =
             Question { request: &only.request, excluded: &excluded, names_max: 0, by: None };
         Some(fit(&world, &question, budget(WORK_MAX)))
     };
-    let found = question::answer(app, Requester::named(ASKER), work).await;
+    let found = costly::run(app, Requester::named(ASKER), work).await;
     let found = found.map_err(|problem| problem.detail)?;
     match found {
         Some(Ok(found)) => Ok((found.total, found.is_complete)),

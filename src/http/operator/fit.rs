@@ -7,10 +7,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use uuid::Uuid;
 
-use super::asked::{AllAsked, query_of, requests};
+use super::costly::{self, WORK_MAX};
 use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
-use super::question::{self, WORK_MAX};
-use super::{AskedBy, Problem};
+use super::requests::{Requests, query_of, requests};
+use super::{Problem, RequestCaller};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::views::fit as view;
@@ -37,7 +37,7 @@ const WITHOUT: &str = "without";
 const LEFT_OUT_MAX: usize = 1000;
 
 /// The parameters besides the requests.
-struct Terms {
+struct FitParameters {
     names_max: usize,
     by: Option<GroupBy>,
     drained: Vec<String>,
@@ -47,7 +47,7 @@ struct Terms {
 }
 
 #[derive(Default)]
-struct Absent {
+struct ExcludedHosts {
     excluded: Excluded,
     named: Vec<view::LeftOut>,
     /// The roots of the drained hosts.
@@ -60,7 +60,7 @@ struct Absent {
 /// header `OpenStack-API-Version`, or at the latest; or several queries and flavors.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Reply, Problem> {
@@ -68,31 +68,31 @@ pub(super) async fn show(
     let terms = terms(&query)?;
     let own = [HOSTS, BY, DRAIN, WITHOUT, KEEP];
     let rest = own.iter().fold(query, |query, name| query.without(name));
-    let (asked, world) = requests(&app, &headers, &rest).await?;
+    let (requests, world) = requests(&app, &headers, &rest).await?;
     let turns_of = caller.requester();
     let (names_max, by, keeping) = (terms.names_max, terms.by.clone(), terms.keeping);
-    let absent = {
+    let excluded_hosts = {
         let world = Arc::clone(&world);
-        question::answer(&app, turns_of, move || left_out(&world, &terms)).await?
+        costly::run(&app, turns_of, move || left_out(&world, &terms)).await?
     };
-    let absent = absent.map_err(Problem::bad_request)?;
-    let (holders, after) = if absent.drained.is_empty() {
+    let excluded_hosts = excluded_hosts.map_err(Problem::bad_request)?;
+    let (holders, after) = if excluded_hosts.drained.is_empty() {
         (Holders::default(), Arc::clone(&world))
     } else {
-        let holders = app.store.holders(&absent.providers, HOLDERS_MAX).await?;
+        let holders = app.store.holders(&excluded_hosts.providers, HOLDERS_MAX).await?;
         // The allocations may be on providers created after that world, so the search uses a later
         // one.
         (holders, app.store.world().await?)
     };
     let watch = app.watch.clone();
     let work = move || {
-        let requests = fits(&world, &asked, &absent.excluded, names_max, by.as_ref())?;
+        let requests = fits(&world, &requests, &excluded_hosts.excluded, names_max, by.as_ref())?;
         let consumers = &holders.consumers;
         // The time limit covers neither the wait for a turn nor the counting.
         let began = watch.now();
         let is_enough = || watch.now() - began > SEARCH_MAX;
-        let gone = absent.excluded.lost_roots(&world);
-        let found = drain(&after, &absent.drained, &gone, consumers, keeping, is_enough);
+        let gone = excluded_hosts.excluded.lost_roots(&world);
+        let found = drain(&after, &excluded_hosts.drained, &gone, consumers, keeping, is_enough);
         let without_place = found.without_place.iter().filter_map(|nth| consumers.get(*nth));
         let drained = view::Drained {
             consumers: consumers.len(),
@@ -100,23 +100,28 @@ pub(super) async fn show(
             without_place: without_place.take(names_max).map(|it| it.uuid.to_string()).collect(),
             complete: found.is_complete && holders.are_all,
         };
-        let drained = (!absent.drained.is_empty()).then_some(drained);
+        let drained = (!excluded_hosts.drained.is_empty()).then_some(drained);
         let providers = world.len();
-        Ok(Reply::json(&view::Fits { providers, left_out: absent.named, drained, requests }))
+        Ok(Reply::json(&view::Fits {
+            providers,
+            left_out: excluded_hosts.named,
+            drained,
+            requests,
+        }))
     };
-    let answer = question::answer(&app, turns_of, work).await?;
+    let answer = costly::run(&app, turns_of, work).await?;
     answer.map_err(|name| Problem::from(unknown(name)))
 }
 
 /// Returns the number of hosts to list.
 pub(super) fn names_max(query: &Query) -> Result<usize, Problem> {
-    let Some(said) = query.once(HOSTS)? else { return Ok(HOSTS_NAMED) };
-    said.parse().ok().filter(|number| *number <= HOSTS_MAX).ok_or_else(|| {
-        Problem::bad_request(format!("{HOSTS} must be a number from 0 to {HOSTS_MAX}, not {said}"))
+    let Some(value) = query.once(HOSTS)? else { return Ok(HOSTS_NAMED) };
+    value.parse().ok().filter(|number| *number <= HOSTS_MAX).ok_or_else(|| {
+        Problem::bad_request(format!("{HOSTS} must be a number from 0 to {HOSTS_MAX}, not {value}"))
     })
 }
 
-fn terms(query: &Query) -> Result<Terms, Problem> {
+fn terms(query: &Query) -> Result<FitParameters, Problem> {
     let names_max = names_max(query)?;
     let by = query.once(BY)?.map(group_by).transpose()?;
     let all = |name| -> Vec<String> { query.all(name).map(str::to_owned).collect() };
@@ -132,17 +137,17 @@ fn terms(query: &Query) -> Result<Terms, Problem> {
             "{KEEP} applies to consumers of drained hosts: it needs {DRAIN}"
         )));
     }
-    Ok(Terms { names_max, by, drained, without, keeping })
+    Ok(FitParameters { names_max, by, drained, without, keeping })
 }
 
-fn group_by(said: &str) -> Result<GroupBy, Problem> {
-    match said.split_once(':') {
-        None if said == "aggregate" => Ok(GroupBy::Aggregate),
+fn group_by(value: &str) -> Result<GroupBy, Problem> {
+    match value.split_once(':') {
+        None if value == "aggregate" => Ok(GroupBy::Aggregate),
         Some(("trait", prefix)) if !prefix.is_empty() => {
             Ok(GroupBy::TraitPrefix(prefix.to_owned()))
         }
         None | Some(_) => Err(Problem::bad_request(format!(
-            "{BY} must be aggregate, or trait:PREFIX such as trait:CUSTOM_RACK_, not {said}"
+            "{BY} must be aggregate, or trait:PREFIX such as trait:CUSTOM_RACK_, not {value}"
         ))),
     }
 }
@@ -150,16 +155,16 @@ fn group_by(said: &str) -> Result<GroupBy, Problem> {
 /// Counts how often each request fits.
 fn fits(
     world: &World,
-    asked: &AllAsked,
+    requests: &Requests,
     excluded: &Excluded,
     names_max: usize,
     by: Option<&GroupBy>,
 ) -> Result<Vec<view::RequestFit>, Unknown> {
-    let work_max = WORK_MAX / asked.requests.len().max(1);
+    let work_max = WORK_MAX / requests.requests.len().max(1);
     let mut fits = Vec::new();
-    for it in &asked.requests {
+    for it in &requests.requests {
         let mut excluded = excluded.clone();
-        asked.close(it, world, &mut excluded);
+        requests.close(it, world, &mut excluded);
         let question = Question { request: &it.request, excluded: &excluded, names_max, by };
         let found = fit(world, &question, budget(work_max))?;
         fits.push(view::RequestFit {
@@ -172,11 +177,11 @@ fn fits(
 }
 
 /// Returns the hosts that the query excludes.
-fn left_out(world: &World, terms: &Terms) -> Result<Absent, String> {
-    let mut absent = Absent::default();
-    let add = |absent: &mut Absent, parameter: &str, value: &str, hosts| {
+fn left_out(world: &World, terms: &FitParameters) -> Result<ExcludedHosts, String> {
+    let mut excluded_hosts = ExcludedHosts::default();
+    let add = |excluded_hosts: &mut ExcludedHosts, parameter: &str, value: &str, hosts| {
         let (parameter, value) = (parameter.to_owned(), value.to_owned());
-        absent.named.push(view::LeftOut { parameter, value, hosts });
+        excluded_hosts.named.push(view::LeftOut { parameter, value, hosts });
     };
     let by_name = by_name(world, &terms.drained);
     for name in &terms.drained {
@@ -184,23 +189,23 @@ fn left_out(world: &World, terms: &Terms) -> Result<Absent, String> {
         let host = by_uuid.or_else(|| by_name.get(name.as_str()).copied());
         let root =
             host.ok_or_else(|| format!("{DRAIN}: there is no resource provider {name}"))?.root();
-        absent.excluded.lose(world, root.id());
-        if !absent.drained.contains(&root.id()) {
-            absent.drained.push(root.id());
-            absent.providers.extend(root.tree().map(|provider| provider.id()));
+        excluded_hosts.excluded.lose(world, root.id());
+        if !excluded_hosts.drained.contains(&root.id()) {
+            excluded_hosts.drained.push(root.id());
+            excluded_hosts.providers.extend(root.tree().map(|provider| provider.id()));
         }
-        add(&mut absent, DRAIN, name, 1);
+        add(&mut excluded_hosts, DRAIN, name, 1);
     }
     for name in &terms.without {
         let hosts = match name.parse::<Uuid>() {
-            Ok(aggregate) => absent.excluded.lose_members(world, aggregate),
-            Err(_) => absent.excluded.lose_carriers(world, name).ok_or_else(|| {
+            Ok(aggregate) => excluded_hosts.excluded.lose_members(world, aggregate),
+            Err(_) => excluded_hosts.excluded.lose_carriers(world, name).ok_or_else(|| {
                 format!("{WITHOUT}: {name} is neither a trait nor the UUID of an aggregate")
             })?,
         };
-        add(&mut absent, WITHOUT, name, hosts);
+        add(&mut excluded_hosts, WITHOUT, name, hosts);
     }
-    Ok(absent)
+    Ok(excluded_hosts)
 }
 
 /// Returns the providers with these names.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
-use super::asked::{AllAsked, query_of, requests};
+use super::costly::{self, WORK_MAX};
 use super::fit::{HOSTS, names_max, number, view_of};
-use super::question::{self, WORK_MAX};
-use super::{AskedBy, Problem};
+use super::requests::{Requests, query_of, requests};
+use super::{Problem, RequestCaller};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::views::fragmentation as view;
@@ -22,33 +22,33 @@ use crate::world::World;
 /// `GET /-/v1/fragmentation`: takes the query of `GET /allocation_candidates`, or several queries and flavors.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Reply, Problem> {
     let query = query_of(&uri)?;
     let names_max = names_max(&query)?;
-    let (asked, world) = requests(&app, &headers, &query.without(HOSTS)).await?;
-    let work = move || answer(&world, &asked, names_max).map(|answer| Reply::json(&answer));
-    let answer = question::answer(&app, caller.requester(), work).await?;
+    let (requests, world) = requests(&app, &headers, &query.without(HOSTS)).await?;
+    let work = move || answer(&world, &requests, names_max).map(|answer| Reply::json(&answer));
+    let answer = costly::run(&app, caller.requester(), work).await?;
     answer.map_err(|name| Problem::from(unknown(name)))
 }
 
 fn answer(
     world: &World,
-    asked: &AllAsked,
+    requests: &Requests,
     names_max: usize,
 ) -> Result<view::Fragmentation, Unknown> {
-    let excluded: Vec<Excluded> = asked
+    let excluded: Vec<Excluded> = requests
         .requests
         .iter()
         .map(|it| {
             let mut excluded = Excluded::default();
-            asked.close(it, world, &mut excluded);
+            requests.close(it, world, &mut excluded);
             excluded
         })
         .collect();
-    let questions: Vec<Question<'_>> = asked
+    let questions: Vec<Question<'_>> = requests
         .requests
         .iter()
         .zip(&excluded)
@@ -57,13 +57,14 @@ fn answer(
     // Each request has its share, so that an expensive one leaves some for the others.
     let work_max = WORK_MAX / questions.len().max(1);
     let found = fragmentation(world, &questions, || budget(work_max))?;
-    let written = |(it, found): (&super::asked::Asked, &RequestFragments)| view::RequestFragments {
-        request: it.words.clone(),
-        is_flavor: it.is_flavor,
-        ..request(world, found)
-    };
+    let written =
+        |(it, found): (&super::requests::NamedRequest, &RequestFragments)| view::RequestFragments {
+            request: it.words.clone(),
+            is_flavor: it.is_flavor,
+            ..request(world, found)
+        };
     Ok(view::Fragmentation {
-        requests: asked.requests.iter().zip(&found.requests).map(written).collect(),
+        requests: requests.requests.iter().zip(&found.requests).map(written).collect(),
         for_all: view::CommonFragments {
             complete: found.for_all.is_complete,
             classes: found.for_all.classes.iter().map(|it| fragment(world, it)).collect(),

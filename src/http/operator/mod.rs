@@ -2,10 +2,10 @@
 //! with the same tokens and policy language. Errors have the form and the codes of the Placement
 //! API.
 
-mod asked;
 mod candidates;
 mod claim;
 mod consumers;
+mod costly;
 mod events;
 mod explain;
 mod figures;
@@ -13,8 +13,8 @@ mod fit;
 mod fragmentation;
 mod moves;
 mod providers;
-mod question;
 mod refused;
+mod requests;
 pub mod views;
 
 use std::future::Future;
@@ -89,7 +89,7 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
 
 /// Returns whether a request is for this API. `prefix` is the additional path prefix of the
 /// Placement API.
-pub(super) fn is_asked(request: &Request, prefix: &str) -> bool {
+pub(super) fn handles(request: &Request, prefix: &str) -> bool {
     let is_below = |path: &str| path.starts_with(PREFIX) || path == "/-";
     api::path::with_and_without(prefix, request).any(is_below)
 }
@@ -173,9 +173,9 @@ fn microversion(headers: &HeaderMap) -> Result<Microversion, Problem> {
     }
 }
 
-struct AskedBy(Arc<Caller>);
+struct RequestCaller(Arc<Caller>);
 
-impl<S: Sync> FromRequestParts<S> for AskedBy {
+impl<S: Sync> FromRequestParts<S> for RequestCaller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {

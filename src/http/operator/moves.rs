@@ -8,9 +8,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
 
-use super::asked::{AllAsked, Asked, QUERY, query_of, requests};
-use super::question::{self, WORK_MAX};
-use super::{AskedBy, Problem};
+use super::costly::{self, WORK_MAX};
+use super::requests::{NamedRequest, QUERY, Requests, query_of, requests};
+use super::{Problem, RequestCaller};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::views::moves as view;
@@ -50,7 +50,7 @@ enum Victim {
 /// `make-room-for`, or a flavor.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Reply, Problem> {
@@ -68,15 +68,15 @@ pub(super) async fn show(
             "the query must be the value of {MAKE_ROOM_FOR}"
         )));
     }
-    let (asked, world) = requests(&app, &headers, &rest.renamed(MAKE_ROOM_FOR, QUERY)).await?;
-    let [only] = asked.requests.as_slice() else {
+    let (requests, world) = requests(&app, &headers, &rest.renamed(MAKE_ROOM_FOR, QUERY)).await?;
+    let [only] = requests.requests.as_slice() else {
         return Err(Problem::bad_request("only one request is allowed"));
     };
     let only = only.clone();
     let turns_of = caller.requester();
     let hosts = {
         let world = Arc::clone(&world);
-        question::answer(&app, turns_of, move || hosts(&world, &asked)).await?
+        costly::run(&app, turns_of, move || hosts(&world, &requests)).await?
     };
     let hosts = hosts.map_err(|name| Problem::from(unknown(name)))?;
     let providers = hosts.roots.iter().filter_map(|root| world.provider_by_id(*root));
@@ -107,32 +107,32 @@ pub(super) async fn show(
         let found = plan(&world, &question, || watch.now() - began > SEARCH_MAX)?;
         Ok(Reply::json(&written(&world, &only, &hosts, &holders.consumers, &found)))
     };
-    let answer = question::answer(&app, turns_of, work).await?;
+    let answer = costly::run(&app, turns_of, work).await?;
     answer.map_err(|name| Problem::from(unknown(name)))
 }
 
-fn hosts(world: &World, asked: &AllAsked) -> Result<Targets, crate::search::Unknown> {
-    let Some(only) = asked.requests.first() else { return Ok(Targets::default()) };
+fn hosts(world: &World, requests: &Requests) -> Result<Targets, crate::search::Unknown> {
+    let Some(only) = requests.requests.first() else { return Ok(Targets::default()) };
     let mut excluded = Excluded::default();
-    asked.close(only, world, &mut excluded);
+    requests.close(only, world, &mut excluded);
     targets(world, &only.request, &excluded, TARGETS_MAX, budget(WORK_MAX))
 }
 
 /// Returns the properties that a new host must share with the old one.
 pub(super) fn keeping(query: &Query) -> Result<Keeping, Problem> {
-    let Some(said) = query.once(KEEP)? else {
+    let Some(value) = query.once(KEEP)? else {
         return Ok(Keeping { traits: true, aggregates: false });
     };
     let mut keeping = Keeping { traits: false, aggregates: false };
-    for word in said.split(',') {
+    for word in value.split(',') {
         match word {
             "traits" => keeping.traits = true,
             "aggregates" => keeping.aggregates = true,
-            "nothing" if said == "nothing" => {}
+            "nothing" if value == "nothing" => {}
             _ => {
                 return Err(Problem::bad_request(format!(
                     "{KEEP} must be traits, aggregates, both with a comma between them, or nothing, \
-                     not {said}"
+                     not {value}"
                 )));
             }
         }
@@ -151,14 +151,14 @@ fn victims(query: &Query) -> Result<Vec<Victim>, Problem> {
     Ok(victims)
 }
 
-fn victim(said: &str) -> Result<Victim, Problem> {
-    match said.split_once(':') {
+fn victim(value: &str) -> Result<Victim, Problem> {
+    match value.split_once(':') {
         Some(("project", project)) if !project.is_empty() => {
             Ok(Victim::Project(project.to_owned()))
         }
         Some(("type", name)) if !name.is_empty() => Ok(Victim::Type(name.to_owned())),
         Some(_) | None => Err(Problem::bad_request(format!(
-            "{VICTIM} must be project:ID or type:NAME, not {said}"
+            "{VICTIM} must be project:ID or type:NAME, not {value}"
         ))),
     }
 }
@@ -174,7 +174,7 @@ impl Victim {
 
 fn written(
     world: &World,
-    asked: &Asked,
+    request: &NamedRequest,
     hosts: &Targets,
     consumers: &[ConsumerRow],
     found: &Found,
@@ -211,8 +211,8 @@ fn written(
         providers.any(|provider| examined.contains(&provider.root().id()))
     });
     view::Moves {
-        request: asked.words.clone(),
-        is_flavor: asked.is_flavor,
+        request: request.words.clone(),
+        is_flavor: request.is_flavor,
         fits_on: hosts.fitting.and_then(host),
         target: target.and_then(host),
         steps: steps.collect(),

@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::asked::without_parameters;
-use super::{AskedBy, Problem, question};
+use super::requests::without_parameters;
+use super::{Problem, RequestCaller, costly};
 use crate::http::api::extract::path_parts;
 use crate::http::api::query::pairs;
-use crate::http::api::refused::{Facts, Kind, Refused, RefusedRequests, Status};
+use crate::http::api::refused::{Kind, RefusalFacts, Refused, RefusedRequests, Status};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::views::refused as view;
@@ -37,7 +37,7 @@ path_parts! {
 /// `GET /-/v1/refused`: the latest requests that were refused or found nothing, newest first.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     uri: Uri,
 ) -> Result<Reply, Problem> {
     let filter = Filter::of(uri.query(), app.now())?;
@@ -47,14 +47,14 @@ pub(super) async fn list(
         let requests = filter.find(&refused).iter().map(|it| summary(it)).collect();
         Reply::json(&view::RefusedList { kept: kept(&status), requests })
     };
-    question::answer(&app, caller.requester(), list).await
+    costly::run(&app, caller.requester(), list).await
 }
 
 /// `GET /-/v1/refused/{request_id}`: details of the requests with an id, which is their own or that
 /// of the client's request.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     RequestIdPath(id): RequestIdPath,
     uri: Uri,
 ) -> Result<Reply, Problem> {
@@ -67,9 +67,9 @@ pub(super) async fn show(
     }
     let list = move || {
         let requests = found.iter().map(|refused| details(refused)).collect();
-        Reply::json(&view::RefusedFound { count, requests })
+        Reply::json(&view::FoundRequests { count, requests })
     };
-    question::answer(&app, caller.requester(), list).await
+    costly::run(&app, caller.requester(), list).await
 }
 
 fn turned_off() -> Problem {
@@ -142,7 +142,7 @@ impl Filter {
 
     fn passes(&self, refused: &Refused) -> bool {
         let is =
-            |wanted: &Option<String>, given: &Option<String>| wanted.is_none() || wanted == given;
+            |filter: &Option<String>, value: &Option<String>| filter.is_none() || filter == value;
         self.kind.is_none_or(|kind| kind == refused.kind)
             && is(&self.project, &refused.project)
             && is(&self.user, &refused.user)
@@ -163,9 +163,9 @@ impl Filter {
     }
 }
 
-fn kept(status: &Status) -> view::Kept {
+fn kept(status: &Status) -> view::RefusedStatistics {
     let Status { settings, since, requests, bytes, gone, not_counted } = status;
-    view::Kept {
+    view::RefusedStatistics {
         since: rfc_3339(*since),
         requests: *requests,
         bytes: *bytes,
@@ -205,9 +205,9 @@ fn details(refused: &Refused) -> view::RefusedDetails {
         left_out: None,
     };
     match (refused.facts(), refused.kind) {
-        (Facts::LeftOut(why), _) => details.left_out = Some(why.to_owned()),
-        (Facts::Known(text), Kind::Candidates) => details.explanation = Some(read(&text)),
-        (Facts::Known(text), _) => details.faults = Some(read(&text)),
+        (RefusalFacts::Omitted(why), _) => details.left_out = Some(why.to_owned()),
+        (RefusalFacts::Known(text), Kind::Candidates) => details.explanation = Some(read(&text)),
+        (RefusalFacts::Known(text), _) => details.faults = Some(read(&text)),
     }
     details
 }

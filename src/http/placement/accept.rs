@@ -20,7 +20,7 @@ impl Accept {
         let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
         match lines.join(", ") {
             anything if anything.is_empty() || anything == "*/*" => Self(JSON.to_owned()),
-            said => Self(said),
+            value => Self(value),
         }
     }
 
@@ -108,11 +108,11 @@ fn is_token(text: &str) -> bool {
 
 /// Parses a quality: `0` or `1` with at most three decimals.
 fn thousandths(text: &str) -> Option<u16> {
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let (integer, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let value = match whole {
+    let value = match integer {
         "0" => format!("{decimals:0<3}").parse().ok()?,
         "1" => 1000 + format!("{decimals:0<3}").parse::<u16>().ok()?,
         _ => return None,

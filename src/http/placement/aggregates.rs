@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::body::{Body, Whole};
+use super::body::{Body, Integer};
 use super::extract::{ProviderPath, generation_changed};
 use super::microversion::{AGGREGATES_GENERATION, Ladder, Microversion};
 use super::problem::Problem;
@@ -33,9 +33,9 @@ static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
 });
 
 #[derive(Deserialize)]
-struct Wanted {
+struct AggregatesBody {
     aggregates: Vec<String>,
-    resource_provider_generation: Whole,
+    resource_provider_generation: Integer,
 }
 
 /// Maximum length of an aggregate as written, in bytes: a URN in braces has 47.
@@ -44,13 +44,13 @@ const SPELLING_MAX: usize = 64;
 /// `GET .../aggregates`: the aggregates of the provider, in the notation in which they were sent.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let provider = path.provider(&world)?;
     let aggregates = provider.aggregates_as_spelled();
-    let view = View::of(&aggregates, provider.generation(), asked);
+    let view = View::of(&aggregates, provider.generation(), microversion);
     Ok(Reply::json(&view).modified(app.now()))
 }
 
@@ -58,13 +58,13 @@ pub(super) async fn list(
 /// body is compared and incremented.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
     let target = path.target(&app).await?;
     let uuid = target.uuid;
-    let (names, expected_generation) = wanted(&body, asked)?;
+    let (names, expected_generation) = parse(&body, microversion)?;
     if let Some(expected_generation) = expected_generation {
         target.check_generation(expected_generation, generation_changed)?;
     }
@@ -74,15 +74,18 @@ pub(super) async fn replace(
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
         other => other.into(),
     })?;
-    Ok(Reply::json(&View::of(&names, generation, asked)).modified(app.now()))
+    Ok(Reply::json(&View::of(&names, generation, microversion)).modified(app.now()))
 }
 
 /// Parses a body: the aggregates in their notation, and the expected generation.
-fn wanted(body: &Body, asked: Microversion) -> Result<(Vec<String>, Option<Generation>), Problem> {
-    let schema = REPLACE_BODY.at(asked);
-    if asked.has(AGGREGATES_GENERATION) {
-        let wanted: Wanted = body.parse(schema)?;
-        Ok((wanted.aggregates, Some(wanted.resource_provider_generation.0)))
+fn parse(
+    body: &Body,
+    microversion: Microversion,
+) -> Result<(Vec<String>, Option<Generation>), Problem> {
+    let schema = REPLACE_BODY.at(microversion);
+    if microversion.has(AGGREGATES_GENERATION) {
+        let body: AggregatesBody = body.parse(schema)?;
+        Ok((body.aggregates, Some(body.resource_provider_generation.0)))
     } else {
         Ok((body.parse(schema)?, None))
     }
@@ -113,8 +116,8 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    fn of(aggregates: &'a [String], generation: Generation, asked: Microversion) -> Self {
-        let resource_provider_generation = asked.show(AGGREGATES_GENERATION, generation);
+    fn of(aggregates: &'a [String], generation: Generation, microversion: Microversion) -> Self {
+        let resource_provider_generation = microversion.show(AGGREGATES_GENERATION, generation);
         Self { aggregates, resource_provider_generation }
     }
 }
@@ -124,7 +127,7 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::{View, all_spelled, wanted};
+    use super::{View, all_spelled, parse};
     use crate::http::placement::body::Body;
     use crate::http::placement::microversion::{INITIAL, LATEST};
     use crate::model::effort::grows_evenly;
@@ -136,11 +139,11 @@ mod tests {
         let uuid = |nth: usize| Uuid::from_u128(nth as u128).to_string();
         let again = uuid(1);
         for (last, is_fine) in [(uuid(0), true), (again, false), ("x".to_owned(), false)] {
-            for asked in [INITIAL, LATEST] {
+            for microversion in [INITIAL, LATEST] {
                 let body = |count: usize| {
                     let mut names: Vec<_> = (1..=count).map(uuid).collect();
                     names.push(last.clone());
-                    let body = if asked == INITIAL {
+                    let body = if microversion == INITIAL {
                         json!(names)
                     } else {
                         json!({"aggregates": names, "resource_provider_generation": 0})
@@ -148,11 +151,11 @@ mod tests {
                     Body(body.to_string().into())
                 };
                 grows_evenly(&last, 26_000, body, |body| {
-                    let read = wanted(body, asked).and_then(|(names, _)| {
+                    let read = parse(body, microversion).and_then(|(names, _)| {
                         all_spelled(&names)?;
-                        Ok(serde_json::to_vec(&View::of(&names, 0, asked)).unwrap())
+                        Ok(serde_json::to_vec(&View::of(&names, 0, microversion)).unwrap())
                     });
-                    assert_eq!(read.is_ok(), is_fine, "{asked}");
+                    assert_eq!(read.is_ok(), is_fine, "{microversion}");
                 });
             }
         }

@@ -13,7 +13,7 @@ use super::problem::{Code, Problem};
 use super::query::Query;
 use super::refused::ReadBody;
 use super::spelling::dashed_uuid;
-use super::{asked, caller};
+use super::{caller, microversion};
 use crate::http::api::extract::path_parts;
 use crate::http::api::intake;
 use crate::http::app::App;
@@ -26,14 +26,14 @@ impl<S: Sync> FromRequestParts<S> for Microversion {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
-        asked(&parts.extensions)
+        microversion(&parts.extensions)
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct AskedBy(pub(super) Arc<Caller>);
+pub(super) struct RequestCaller(pub(super) Arc<Caller>);
 
-impl<S: Sync> FromRequestParts<S> for AskedBy {
+impl<S: Sync> FromRequestParts<S> for RequestCaller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
@@ -118,13 +118,13 @@ impl Target {
     /// They differ.
     pub(super) fn check_generation(
         &self,
-        seen: Generation,
+        expected: Generation,
         problem: impl FnOnce() -> Problem,
     ) -> Result<(), Problem> {
-        if seen == self.generation {
+        if expected == self.generation {
             return Ok(());
         }
-        let (provider, actual, given) = (self.uuid, self.generation, seen);
+        let (provider, actual, given) = (self.uuid, self.generation, expected);
         FoundFaults::note(&Refusal::ProviderGeneration { provider, actual, given });
         Err(problem())
     }

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::body::{Body, Ordered, Whole};
+use super::body::{Body, Integer, Ordered};
 use super::extract::{ClassPath, ProviderPath, Target};
 use super::microversion::{Ladder, Microversion, RESERVED_WHOLE};
 use super::names::NAME;
@@ -65,39 +65,40 @@ fn terms() -> Shape {
 /// An inventory in a request.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
-pub(super) struct Terms {
-    total: Whole<i32>,
-    reserved: Option<Whole<i32>>,
-    min_unit: Option<Whole<i32>>,
-    max_unit: Option<Whole<i32>>,
-    step_size: Option<Whole<i32>>,
+pub(super) struct InventoryBody {
+    total: Integer<i32>,
+    reserved: Option<Integer<i32>>,
+    min_unit: Option<Integer<i32>>,
+    max_unit: Option<Integer<i32>>,
+    step_size: Option<Integer<i32>>,
     allocation_ratio: Option<f64>,
 }
 
 /// All inventories of a provider in a request.
 #[derive(Deserialize)]
-pub(super) struct All {
-    pub(super) resource_provider_generation: Whole,
-    inventories: Ordered<Terms>,
+pub(super) struct InventoriesBody {
+    pub(super) resource_provider_generation: Integer,
+    inventories: Ordered<InventoryBody>,
 }
 
 #[derive(Deserialize)]
-struct Created {
+struct CreateBody {
     resource_class: String,
     #[serde(flatten)]
-    terms: Terms,
+    terms: InventoryBody,
 }
 
 #[derive(Deserialize)]
-struct Updated {
-    resource_provider_generation: Whole,
+struct UpdateBody {
+    resource_provider_generation: Integer,
     #[serde(flatten)]
-    terms: Terms,
+    terms: InventoryBody,
 }
 
-impl Terms {
+impl InventoryBody {
     fn inventory(&self) -> Inventory {
-        let or = |given: Option<Whole<i32>>, default| given.map_or(default, |Whole(given)| given);
+        let or =
+            |given: Option<Integer<i32>>, default| given.map_or(default, |Integer(given)| given);
         Inventory {
             total: self.total.0,
             reserved: or(self.reserved, 0),
@@ -109,7 +110,7 @@ impl Terms {
     }
 }
 
-impl All {
+impl InventoriesBody {
     /// Returns the inventories by class name, in the order of the request.
     pub(super) fn inventories(self) -> Vec<(String, Inventory)> {
         let members = self.inventories.0.into_iter();
@@ -138,20 +139,20 @@ pub(super) async fn list(
 /// capacity. Increments the generation.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     external_url: ExternalUrl,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
     let Target { uuid, .. } = path.target(&app).await?;
-    let Created { resource_class: class, terms } = body.parse(&CREATE_BODY)?;
+    let CreateBody { resource_class: class, terms } = body.parse(&CREATE_BODY)?;
     let inventory = terms.inventory();
     let unable = |why: &dyn std::fmt::Display| {
         Problem::bad_request(format!(
             "Unable to create inventory for resource provider {uuid}: {why}"
         ))
     };
-    check_capacity(&class, &inventory, uuid, asked).map_err(|why| unable(&why))?;
+    check_capacity(&class, &inventory, uuid, microversion).map_err(|why| unable(&why))?;
     // As in the reference, a generation in the body is ignored.
     let change = WriteInventory {
         provider: uuid,
@@ -179,17 +180,17 @@ pub(super) async fn create(
 /// lose their inventory, which must have no allocations. Increments the generation.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
     let target = path.target(&app).await?;
     let uuid = target.uuid;
-    let wanted: All = body.parse(&REPLACE_BODY)?;
-    let Whole(expected_generation) = wanted.resource_provider_generation;
+    let body: InventoriesBody = body.parse(&REPLACE_BODY)?;
+    let Integer(expected_generation) = body.resource_provider_generation;
     target.check_generation(expected_generation, generation_conflict)?;
-    let inventories = wanted.inventories();
-    check_capacities(&inventories, uuid, asked)?;
+    let inventories = body.inventories();
+    check_capacities(&inventories, uuid, microversion)?;
     let modified = if inventories.is_empty() { None } else { Some(app.now()) };
     let change = ReplaceInventories {
         provider: uuid,
@@ -244,18 +245,19 @@ pub(super) async fn show(
 /// and incremented.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     path: ProviderPath,
     ClassPath(class): ClassPath,
     body: Body,
 ) -> Result<Reply, Problem> {
     let target = path.target(&app).await?;
     let uuid = target.uuid;
-    let wanted: Updated = body.parse(&UPDATE_BODY)?;
-    let Whole(expected_generation) = wanted.resource_provider_generation;
+    let body: UpdateBody = body.parse(&UPDATE_BODY)?;
+    let Integer(expected_generation) = body.resource_provider_generation;
     target.check_generation(expected_generation, generation_conflict)?;
-    let inventory = wanted.terms.inventory();
-    check_capacity(&class, &inventory, uuid, asked).map_err(|why| cannot_update(uuid, &why))?;
+    let inventory = body.terms.inventory();
+    check_capacity(&class, &inventory, uuid, microversion)
+        .map_err(|why| cannot_update(uuid, &why))?;
     let expected_generation = Some(expected_generation);
     let change =
         WriteInventory { provider: uuid, class, inventory, expected_generation, is_new: false };
@@ -298,11 +300,11 @@ fn shown_provider<'w>(path: &ProviderPath, world: &'w World) -> Result<Provider<
 fn check_capacities(
     inventories: &[(String, Inventory)],
     provider: Uuid,
-    asked: Microversion,
+    microversion: Microversion,
 ) -> Result<(), Problem> {
     for (class, inventory) in inventories {
         steps(1);
-        check_capacity(class, inventory, provider, asked)
+        check_capacity(class, inventory, provider, microversion)
             .map_err(|why| cannot_update(provider, &why))?;
     }
     Ok(())
@@ -313,11 +315,11 @@ fn check_capacity(
     class: &str,
     inventory: &Inventory,
     provider: Uuid,
-    asked: Microversion,
+    microversion: Microversion,
 ) -> Result<(), String> {
     let (least, reserved_is) = *Ladder::from((1, "greater than or equal to"))
         .then(RESERVED_WHOLE, |_| (0, "greater than"))
-        .at(asked);
+        .at(microversion);
     if inventory.capacity() >= least {
         return Ok(());
     }
@@ -402,7 +404,7 @@ impl View {
 mod tests {
     use uuid::Uuid;
 
-    use super::{All, List, REPLACE_BODY, check_capacities};
+    use super::{InventoriesBody, List, REPLACE_BODY, check_capacities};
     use crate::http::placement::body::Body;
     use crate::http::placement::microversion::LATEST;
     use crate::model::effort::grows_evenly;
@@ -426,7 +428,8 @@ mod tests {
                 Body(text.into())
             };
             grows_evenly(last, 36_000, body, |body| {
-                let all = body.parse::<All>(&REPLACE_BODY).map(All::inventories);
+                let all =
+                    body.parse::<InventoriesBody>(&REPLACE_BODY).map(InventoriesBody::inventories);
                 let read = all.and_then(|all| {
                     check_capacities(&all, Uuid::nil(), LATEST)?;
                     Ok(serde_json::to_vec(&List::of(&all, 0)).unwrap())

@@ -146,8 +146,9 @@ impl Microversion {
     /// Returns the requested version; the oldest if there is no header.
     pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Result<Self, Unacceptable> {
         let lines = headers.get_all(HEADER).into_iter().map(HeaderValue::as_bytes);
-        let asked = lines.rev().find_map(|line| asked_of_us(&String::from_utf8_lossy(line)));
-        asked.map_or(Ok(INITIAL), |text| Self::parse(&text))
+        let microversion =
+            lines.rev().find_map(|line| requested_version(&String::from_utf8_lossy(line)));
+        microversion.map_or(Ok(INITIAL), |text| Self::parse(&text))
     }
 
     /// Adds the version headers to a response. Removes cache headers from versions that do not have
@@ -209,7 +210,7 @@ impl fmt::Display for Microversion {
 
 /// Returns the version that a header line requests for this service. A line may name several
 /// services; the last one applies.
-fn asked_of_us(line: &str) -> Option<String> {
+fn requested_version(line: &str) -> Option<String> {
     line.rsplit(',').find_map(|entry| {
         let (service, version) = entry.trim().split_once(char::is_whitespace)?;
         let version = version.trim();
@@ -285,8 +286,8 @@ impl<T> Ladder<T> {
     }
 
     /// Returns the value at a version.
-    pub(in crate::http) fn at(&self, asked: Microversion) -> &T {
-        let reached = self.steps.iter().rev().find(|(since, _)| asked.has(*since));
+    pub(in crate::http) fn at(&self, microversion: Microversion) -> &T {
+        let reached = self.steps.iter().rev().find(|(since, _)| microversion.has(*since));
         reached.map_or(&self.first, |(_, rung)| rung)
     }
 }
@@ -311,7 +312,7 @@ mod tests {
     use super::*;
     use crate::http::api::reply::Reply;
 
-    fn asked(lines: &[&str]) -> Result<Microversion, Unacceptable> {
+    fn microversion(lines: &[&str]) -> Result<Microversion, Unacceptable> {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(HEADER, HeaderValue::from_bytes(line.as_bytes()).unwrap());
@@ -340,7 +341,7 @@ mod tests {
             (&["1.5"], version(0)),
             (&[""], version(0)),
         ] {
-            assert_eq!(asked(lines), expected, "{lines:?}");
+            assert_eq!(microversion(lines), expected, "{lines:?}");
         }
     }
 
@@ -348,7 +349,7 @@ mod tests {
     fn a_version_we_do_not_have_is_told_as_it_was_written() {
         for text in ["0.5", "1.40", "2.0", "-1.0", "1.-5", "1.99999999999999999999999999"] {
             let expected = Err(Unacceptable::Unknown(text.to_owned()));
-            assert_eq!(asked(&[&format!("placement {text}")]), expected);
+            assert_eq!(microversion(&[&format!("placement {text}")]), expected);
         }
     }
 
@@ -359,11 +360,11 @@ mod tests {
         {
             let why = format!("invalid literal for int() with base 10: '{literal}'");
             let expected = Err(Unacceptable::Malformed(text.to_owned(), why));
-            assert_eq!(asked(&[&format!("placement {text}")]), expected);
+            assert_eq!(microversion(&[&format!("placement {text}")]), expected);
         }
-        assert!(matches!(asked(&["placement 1"]), Err(Unacceptable::Malformed(..))));
-        assert!(matches!(asked(&["placement 1_0.1"]), Err(Unacceptable::Malformed(..))));
-        assert!(matches!(asked(&["placement 1.2 1.3"]), Err(Unacceptable::Malformed(..))));
+        assert!(matches!(microversion(&["placement 1"]), Err(Unacceptable::Malformed(..))));
+        assert!(matches!(microversion(&["placement 1_0.1"]), Err(Unacceptable::Malformed(..))));
+        assert!(matches!(microversion(&["placement 1.2 1.3"]), Err(Unacceptable::Malformed(..))));
     }
 
     #[test]
@@ -390,9 +391,9 @@ mod tests {
 
     #[test]
     fn cache_headers_are_shown_from_1_15() {
-        let shown = |asked: Microversion| {
+        let shown = |microversion: Microversion| {
             let mut response = Reply::no_content().modified(0).into_response();
-            asked.describe(response.headers_mut());
+            microversion.describe(response.headers_mut());
             let has = |name| response.headers().contains_key(name);
             (has(header::LAST_MODIFIED), has(header::CACHE_CONTROL), has(header::CONTENT_TYPE))
         };
@@ -419,7 +420,7 @@ mod tests {
 
         #[test]
         fn no_version_makes_it_panic(text in "placement [ 0-9._+a-z]{0,12}") {
-            let _ = asked(&[&text]);
+            let _ = microversion(&[&text]);
         }
     }
 }

@@ -96,9 +96,9 @@ pub(super) struct Placement;
 
 /// Facts from the headers of a request.
 #[derive(Debug)]
-pub(super) struct Facts {
+pub(super) struct PlacementFacts {
     offered: Offered,
-    asked: OnceLock<Microversion>,
+    microversion: OnceLock<Microversion>,
 }
 
 /// Content type and accepted types of a request.
@@ -124,7 +124,7 @@ impl Offered {
 
 impl Dialect for Placement {
     type Versions = Versions;
-    type Facts = Facts;
+    type Facts = PlacementFacts;
     type Code = Code;
 
     const NAME: &'static str = "placement";
@@ -134,14 +134,14 @@ impl Dialect for Placement {
         &options.path_prefix
     }
 
-    fn facts(headers: &HeaderMap) -> Facts {
-        Facts { offered: Offered::of(headers), asked: OnceLock::new() }
+    fn facts(headers: &HeaderMap) -> PlacementFacts {
+        PlacementFacts { offered: Offered::of(headers), microversion: OnceLock::new() }
     }
 
     fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem> {
         let headers = request.headers();
-        let asked = Microversion::from_headers(headers).map_err(unacceptable)?;
-        context.facts.asked.get_or_init(|| asked);
+        let microversion = Microversion::from_headers(headers).map_err(unacceptable)?;
+        context.facts.microversion.get_or_init(|| microversion);
         check_content_type(headers)
     }
 
@@ -152,7 +152,7 @@ impl Dialect for Placement {
     ) -> Result<&'r Row<Self>, Problem> {
         let extensions = request.extensions();
         let offered = &context::<Self>(extensions)?.facts.offered;
-        let row = choice::choose(rows, request.method(), asked(extensions)?, offered)?;
+        let row = choice::choose(rows, request.method(), microversion(extensions)?, offered)?;
         for rule in &row.rules {
             app.policy.check(caller(extensions)?, *rule, None)?;
         }
@@ -164,29 +164,29 @@ impl Dialect for Placement {
     }
 
     fn render(problem: Problem, context: &Context<Self>) -> Response {
-        let Facts { offered, asked } = &context.facts;
+        let PlacementFacts { offered, microversion } = &context.facts;
         problem.render(&Recipient {
             method: &context.method,
             offered,
-            asked: asked.get().copied(),
+            microversion: microversion.get().copied(),
             request_id: &context.request_id,
         })
     }
 
     fn describe(context: &Context<Self>, answer: &mut HeaderMap) {
-        if let Some(asked) = context.facts.asked.get() {
-            asked.describe(answer);
+        if let Some(microversion) = context.facts.microversion.get() {
+            microversion.describe(answer);
         }
     }
 
     fn version(context: &Context<Self>) -> Option<String> {
-        context.facts.asked.get().map(Microversion::to_string)
+        context.facts.microversion.get().map(Microversion::to_string)
     }
 }
 
-fn asked(extensions: &Extensions) -> Result<Microversion, Problem> {
+fn microversion(extensions: &Extensions) -> Result<Microversion, Problem> {
     let missing = || Problem::internal("no layer has determined the version");
-    context::<Placement>(extensions)?.facts.asked.get().copied().ok_or_else(missing)
+    context::<Placement>(extensions)?.facts.microversion.get().copied().ok_or_else(missing)
 }
 
 fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {

@@ -14,9 +14,9 @@ use axum::response::IntoResponse;
 
 use super::microversion::Microversion;
 use super::problem::Problem;
-use super::{Placement, asked};
+use super::{Placement, microversion};
 use crate::http::api::Context;
-use crate::http::api::refused::{Facts, Kind, Seen};
+use crate::http::api::refused::{Kind, RefusalFacts, RequestDetails};
 use crate::http::api::routes::{BoxedHandler, Route};
 use crate::http::app::App;
 use crate::http::layers::middleware::GlobalRequestId;
@@ -32,7 +32,7 @@ pub(super) struct KeptRequest {
     context: Arc<Context<Placement>>,
     global_request_id: Option<GlobalRequestId>,
     uri: Uri,
-    asked: Microversion,
+    microversion: Microversion,
 }
 
 /// The body of a request, once it was read.
@@ -49,7 +49,7 @@ impl ReadBody {
 }
 
 /// A candidate query without a result.
-pub(in crate::http) struct Nothing {
+pub(in crate::http) struct EmptyResult {
     pub(super) world: Arc<World>,
     pub(super) request: search::Request,
 }
@@ -67,28 +67,28 @@ impl KeptRequest {
         let context = extensions.get::<Arc<Context<Placement>>>().cloned();
         let missing = || Problem::internal("a request has no context");
         let global_request_id = extensions.get().cloned();
-        let (uri, asked) = (uri.clone(), asked(extensions)?);
-        Ok(Self { context: context.ok_or_else(missing)?, global_request_id, uri, asked })
+        let (uri, microversion) = (uri.clone(), microversion(extensions)?);
+        Ok(Self { context: context.ok_or_else(missing)?, global_request_id, uri, microversion })
     }
 
     /// Keeps a candidate query without a result.
-    pub(super) fn found_nothing(&self, app: &App, nothing: Nothing) {
+    pub(super) fn keep_empty_result(&self, app: &App, empty: EmptyResult) {
         if app.refused.is_on() {
-            let seen = self.seen(app, Kind::Candidates, None, &[]);
-            app.refused.keep_query(&seen, nothing.world, nothing.request);
+            let details = self.details(app, Kind::Candidates, None, &[]);
+            app.refused.keep_query(&details, empty.world, empty.request);
         }
     }
 
     /// Keeps a valid candidate query that was refused.
-    pub(super) fn refused_query(&self, app: &App, problem: &Problem) {
+    pub(super) fn keep_refused_query(&self, app: &App, problem: &Problem) {
         if app.refused.is_on() {
-            let seen = self.seen(app, Kind::Candidates, Some(problem), &[]);
-            app.refused.keep(&seen, Facts::LeftOut("not_counted"));
+            let details = self.details(app, Kind::Candidates, Some(problem), &[]);
+            app.refused.keep(&details, RefusalFacts::Omitted("not_counted"));
         }
     }
 
     /// Keeps a write that was refused.
-    fn refused_write(
+    fn keep_refused_write(
         &self,
         app: &App,
         (kind, body): (Kind, &[u8]),
@@ -96,31 +96,31 @@ impl KeptRequest {
         found: &Faults,
     ) {
         let facts = if found.count == 0 {
-            Facts::LeftOut("in_error")
+            RefusalFacts::Omitted("in_error")
         } else {
             // With the names that providers have in memory.
-            Facts::of(&claim_faults(&app.store.known_world(), found))
+            RefusalFacts::of(&claim_faults(&app.store.known_world(), found))
         };
-        app.refused.keep(&self.seen(app, kind, Some(problem), body), facts);
+        app.refused.keep(&self.details(app, kind, Some(problem), body), facts);
     }
 
-    fn seen<'r>(
+    fn details<'r>(
         &'r self,
         app: &App,
         kind: Kind,
         problem: Option<&'r Problem>,
         body: &'r [u8],
-    ) -> Seen<'r> {
+    ) -> RequestDetails<'r> {
         let caller = self.context.caller();
         let path = self.uri.path_and_query().map_or_else(|| self.uri.path(), |it| it.as_str());
-        Seen {
+        RequestDetails {
             request_id: &self.context.request_id,
             global_request_id: self.global_request_id.as_ref().map(|id| id.0.as_str()),
             at: app.now(),
             kind,
             method: &self.context.method,
             path,
-            microversion: self.asked.to_string(),
+            microversion: self.microversion.to_string(),
             project: caller.and_then(|caller| caller.project.as_deref()),
             user: caller.and_then(|caller| caller.user.as_deref()),
             status: problem.map_or(200, |problem| problem.status.as_u16()),
@@ -157,7 +157,7 @@ fn keeping(kind: Kind, handler: BoxedHandler) -> BoxedHandler {
             let problem = response.extensions().get::<Problem>();
             if let Some((problem, found)) = problem.zip(found.take()) {
                 let body = body.0.get().map_or(&[][..], |body| body);
-                kept.refused_write(&app, (kind, body), problem, &found);
+                kept.keep_refused_write(&app, (kind, body), problem, &found);
             }
             response
         })

@@ -6,9 +6,9 @@ use axum::extract::State;
 use serde::Deserialize;
 
 use super::allocations::{claim_refused, request};
-use super::body::{Body, Ordered, Whole};
+use super::body::{Body, Integer, Ordered};
 use super::extract::no_provider;
-use super::inventories::{self, All};
+use super::inventories::{self, InventoriesBody};
 use super::microversion::{Ladder, Microversion};
 use super::names::UUID;
 use super::problem::{Code, Problem};
@@ -36,9 +36,9 @@ static BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
 });
 
 #[derive(Deserialize)]
-struct Wanted {
-    inventories: Ordered<All>,
-    allocations: Ordered<request::Wanted<request::ByProvider>>,
+struct ReshaperBody {
+    inventories: Ordered<InventoriesBody>,
+    allocations: Ordered<request::AllocationsBody<request::ByProvider>>,
 }
 
 /// `POST /reshaper`: replaces the inventories of several providers and the allocations of several
@@ -47,28 +47,28 @@ struct Wanted {
 /// removed.
 pub(super) async fn reshape(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let wanted = wanted(&body, asked, &app.options)?;
-    app.store.commit(wanted).await.map_err(refused)?;
+    let change = parse(&body, microversion, &app.options)?;
+    app.store.commit(change).await.map_err(refused)?;
     Ok(Reply::no_content())
 }
 
-fn wanted(body: &Body, asked: Microversion, options: &Options) -> Result<Reshape, Problem> {
-    let wanted: Wanted = body.parse(BODY.at(asked))?;
-    let mut inventories = Vec::with_capacity(wanted.inventories.0.len());
-    for (text, all) in wanted.inventories.0 {
+fn parse(body: &Body, microversion: Microversion, options: &Options) -> Result<Reshape, Problem> {
+    let body: ReshaperBody = body.parse(BODY.at(microversion))?;
+    let mut inventories = Vec::with_capacity(body.inventories.0.len());
+    for (text, body) in body.inventories.0 {
         steps(1);
         let provider = dashed_uuid(&text).ok_or_else(|| not_found(&text))?;
-        let Whole(expected_generation) = all.resource_provider_generation;
+        let Integer(expected_generation) = body.resource_provider_generation;
         inventories.push(Reshaping {
             provider,
             expected_generation,
-            inventories: all.inventories(),
+            inventories: body.inventories(),
         });
     }
-    let claims = request::claims(wanted.allocations, asked, options)?;
+    let claims = request::claims(body.allocations, microversion, options)?;
     Ok(Reshape { inventories, claims })
 }
 
@@ -103,7 +103,7 @@ fn refused(error: Error) -> Problem {
 mod tests {
     use uuid::Uuid;
 
-    use super::wanted;
+    use super::parse;
     use crate::http::app::Options;
     use crate::http::placement::body::Body;
     use crate::http::placement::microversion::LATEST;
@@ -140,7 +140,7 @@ mod tests {
                 format!(r#""CUSTOM_{nth}":{{"total":{total}}}"#)
             };
             let run = |body: &Body| {
-                assert_eq!(wanted(body, LATEST, &options).is_ok(), total == 1);
+                assert_eq!(parse(body, LATEST, &options).is_ok(), total == 1);
             };
             let of_providers = |count: usize| {
                 body(&joined(count, &|nth| provider(nth, &stock(nth, count))), &consumer(0))

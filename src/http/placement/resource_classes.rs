@@ -26,7 +26,7 @@ static BODY: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 #[derive(Deserialize)]
-struct Wanted {
+struct ClassBody {
     name: String,
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn create(
     external_url: ExternalUrl,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let Wanted { name } = body.parse(&BODY)?;
+    let ClassBody { name } = body.parse(&BODY)?;
     let location = external_url.location(&path(&name));
     if !app.store.commit(EnsureClass { name: name.clone() }).await? {
         let detail = format!("Conflicting resource class already exists: {name}");
@@ -78,7 +78,7 @@ pub(super) async fn rename(
     NamePath(name): NamePath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let Wanted { name: new_name } = body.parse(&BODY)?;
+    let ClassBody { name: new_name } = body.parse(&BODY)?;
     let change = RenameClass { name: name.clone(), new_name: new_name.clone() };
     app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ClassExists(_)) => {

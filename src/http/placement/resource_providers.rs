@@ -9,7 +9,7 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::body::Body;
-use super::extract::{AskedBy, ProviderPath, Target, no_provider};
+use super::extract::{ProviderPath, RequestCaller, Target, no_provider};
 use super::microversion::{
     AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
     NESTED_PROVIDERS, PROVIDERS_REQUIRED, REPARENTING, RESOURCES_QUERY, TRAITS,
@@ -67,7 +67,7 @@ static LINKS: LazyLock<Ladder<Vec<&'static str>>> = LazyLock::new(|| {
 });
 
 #[derive(Deserialize)]
-struct Wanted {
+struct ProviderBody {
     name: String,
     uuid: Option<String>,
     #[serde(default)]
@@ -85,8 +85,8 @@ enum Parent {
 }
 
 impl From<Option<String>> for Parent {
-    fn from(said: Option<String>) -> Self {
-        said.map_or(Self::None, Self::Named)
+    fn from(name: Option<String>) -> Self {
+        name.map_or(Self::None, Self::Named)
     }
 }
 
@@ -94,30 +94,31 @@ impl From<Option<String>> for Parent {
 /// built on a blocking thread, in a turn.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    asked: Microversion,
-    AskedBy(caller): AskedBy,
+    microversion: Microversion,
+    RequestCaller(caller): RequestCaller,
     external_url: ExternalUrl,
     query: Query,
 ) -> Result<Reply, Problem> {
-    let filter = listed_by(&query, asked)?;
+    let filter = listed_by(&query, microversion)?;
     let world = app.store.world().await?;
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
-        return listed(&app, asked, &external_url, &world, &filter);
+        return listed(&app, microversion, &external_url, &world, &filter);
     }
     let turn = app.search_turns.turn(caller.requester()).instrument(span!("queue")).await;
     let turn = turn.map_err(|error| Problem::not_now(error.to_string()))?;
-    work_in(turn, move || listed(&app, asked, &external_url, &world, &filter)).await?
+    work_in(turn, move || listed(&app, microversion, &external_url, &world, &filter)).await?
 }
 
 fn listed(
     app: &App,
-    asked: Microversion,
+    microversion: Microversion,
     external_url: &ExternalUrl,
     world: &World,
     filter: &Filter,
 ) -> Result<Reply, Problem> {
     let providers = span!("search").in_scope(|| listing::list(world, filter)).map_err(unknown)?;
-    let views: Vec<_> = providers.iter().map(|it| View::of(it, external_url, asked)).collect();
+    let views: Vec<_> =
+        providers.iter().map(|it| View::of(it, external_url, microversion)).collect();
     let modified = providers.iter().map(Provider::updated_at).max();
     Ok(Reply::json(&List { resource_providers: views }).modified(modified.unwrap_or(app.now())))
 }
@@ -126,27 +127,28 @@ fn listed(
 /// UUID must be new, and the parent must exist.
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     external_url: ExternalUrl,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let wanted: Wanted = body.parse(CREATE_BODY.at(asked))?;
-    let uuid = wanted.uuid.as_deref().and_then(any_uuid).unwrap_or_else(Uuid::new_v4);
-    let name = wanted.name.clone();
+    let body: ProviderBody = body.parse(CREATE_BODY.at(microversion))?;
+    let uuid = body.uuid.as_deref().and_then(any_uuid).unwrap_or_else(Uuid::new_v4);
+    let name = body.name.clone();
     let refused = |why| create_refused(why, &name, uuid);
     if name.is_empty() {
         let why = "Object action create failed because: name is required";
         return Err(cannot_create(&name, uuid, why));
     }
     let missing = || refused(Refusal::ParentNotFound.into());
-    let parent = match wanted.parent_provider_uuid {
+    let parent = match body.parent_provider_uuid {
         Parent::Named(text) => Some(dashed_uuid(&text).ok_or_else(missing)?),
         Parent::None | Parent::Unsaid => None,
     };
-    let change = CreateProvider { uuid, name: wanted.name, parent };
+    let change = CreateProvider { uuid, name: body.name, parent };
     let record = app.store.commit(change).await.map_err(refused)?;
     let location = external_url.location(&path(uuid));
-    let shown = asked.show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &external_url, asked));
+    let shown = microversion
+        .show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &external_url, microversion));
     Ok(match shown {
         Some(view) => Reply::json(&view).modified(record.updated_at),
         None => Reply::created(),
@@ -157,13 +159,13 @@ pub(super) async fn create(
 /// `GET /resource_providers/{uuid}`: the provider, with links to its sub-resources.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     external_url: ExternalUrl,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let provider = path.provider(&world)?;
-    let view = View::of(&provider, &external_url, asked);
+    let view = View::of(&provider, &external_url, microversion);
     Ok(Reply::json(&view).modified(provider.updated_at()))
 }
 
@@ -172,25 +174,25 @@ pub(super) async fn show(
 /// become a root, but not below itself.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     external_url: ExternalUrl,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
     let Target { uuid, .. } = path.target(&app).await?;
-    let wanted: Wanted = body.parse(UPDATE_BODY.at(asked))?;
-    let name = wanted.name.clone();
+    let body: ProviderBody = body.parse(UPDATE_BODY.at(microversion))?;
+    let name = body.name.clone();
     let refused = |why| update_refused(why, &name, uuid);
     let missing = || refused(Refusal::ParentNotFound.into());
-    let parent = match wanted.parent_provider_uuid {
+    let parent = match body.parent_provider_uuid {
         Parent::Named(text) => Some(Some(dashed_uuid(&text).ok_or_else(missing)?)),
         Parent::None => Some(None),
         Parent::Unsaid => None,
     };
-    let may_reparent = asked.has(REPARENTING);
-    let change = UpdateProvider { uuid, name: wanted.name, parent, may_reparent };
+    let may_reparent = microversion.has(REPARENTING);
+    let change = UpdateProvider { uuid, name: body.name, parent, may_reparent };
     let record = app.store.commit(change).await.map_err(refused)?;
-    let view = View::of_record(&record, &external_url, asked);
+    let view = View::of_record(&record, &external_url, microversion);
     Ok(Reply::json(&view).modified(record.updated_at))
 }
 
@@ -211,9 +213,12 @@ pub(super) async fn delete(
 ///
 /// # Errors
 /// The query is invalid at this version.
-pub(in crate::http) fn listed_by(query: &Query, asked: Microversion) -> Result<Filter, Problem> {
-    query.check(LIST_QUERY.at(asked))?;
-    filter(query, Grammar::at(asked))
+pub(in crate::http) fn listed_by(
+    query: &Query,
+    microversion: Microversion,
+) -> Result<Filter, Problem> {
+    query.check(LIST_QUERY.at(microversion))?;
+    filter(query, Grammar::at(microversion))
 }
 
 fn filter(query: &Query, grammar: Grammar) -> Result<Filter, Problem> {
@@ -330,38 +335,39 @@ struct Link {
 }
 
 impl<'a> View<'a> {
-    fn of(provider: &Provider<'a>, external_url: &ExternalUrl, asked: Microversion) -> Self {
+    fn of(provider: &Provider<'a>, external_url: &ExternalUrl, microversion: Microversion) -> Self {
         let parent = provider.parent().map(|parent| parent.uuid());
         let root = provider.root().uuid();
         Self {
             uuid: provider.uuid(),
             name: provider.name(),
             generation: provider.generation(),
-            links: links(provider.uuid(), external_url, asked),
-            parent_provider_uuid: asked.show(NESTED_PROVIDERS, parent),
-            root_provider_uuid: asked.show(NESTED_PROVIDERS, root),
+            links: links(provider.uuid(), external_url, microversion),
+            parent_provider_uuid: microversion.show(NESTED_PROVIDERS, parent),
+            root_provider_uuid: microversion.show(NESTED_PROVIDERS, root),
         }
     }
 
     fn of_record(
         record: &'a ProviderRecord,
         external_url: &ExternalUrl,
-        asked: Microversion,
+        microversion: Microversion,
     ) -> Self {
         Self {
             uuid: record.uuid,
             name: &record.name,
             generation: record.generation,
-            links: links(record.uuid, external_url, asked),
-            parent_provider_uuid: asked.show(NESTED_PROVIDERS, record.parent),
-            root_provider_uuid: asked.show(NESTED_PROVIDERS, record.root),
+            links: links(record.uuid, external_url, microversion),
+            parent_provider_uuid: microversion.show(NESTED_PROVIDERS, record.parent),
+            root_provider_uuid: microversion.show(NESTED_PROVIDERS, record.root),
         }
     }
 }
 
-fn links(uuid: Uuid, external_url: &ExternalUrl, asked: Microversion) -> Vec<Link> {
+fn links(uuid: Uuid, external_url: &ExternalUrl, microversion: Microversion) -> Vec<Link> {
     let own = external_url.href(&path(uuid));
-    let others = LINKS.at(asked).iter().map(|rel| Link { rel, href: format!("{own}/{rel}") });
+    let others =
+        LINKS.at(microversion).iter().map(|rel| Link { rel, href: format!("{own}/{rel}") });
     let others: Vec<_> = others.collect();
     std::iter::once(Link { rel: "self", href: own }).chain(others).collect()
 }

@@ -8,7 +8,7 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::body::{Body, Whole};
+use super::body::{Body, Integer};
 use super::extract::{NamePath, ProviderPath, Target, generation_changed};
 use super::names::{CUSTOM, LONGEST};
 use super::problem::{Code, Problem};
@@ -41,9 +41,9 @@ static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 #[derive(Deserialize)]
-struct Wanted {
+struct TraitsBody {
     traits: Vec<String>,
-    resource_provider_generation: Whole,
+    resource_provider_generation: Integer,
 }
 
 /// `GET /traits`: the traits that match the filters.
@@ -124,19 +124,19 @@ pub(super) async fn replace_of_provider(
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let wanted: Wanted = body.parse(&REPLACE_BODY)?;
+    let body: TraitsBody = body.parse(&REPLACE_BODY)?;
     let target = path.target(&app).await?;
     let uuid = target.uuid;
-    let Whole(expected_generation) = wanted.resource_provider_generation;
+    let Integer(expected_generation) = body.resource_provider_generation;
     target.check_generation(expected_generation, generation_changed)?;
     let world = app.store.world().await?;
-    let mut ids: Vec<_> = wanted.traits.iter().filter_map(|name| world.trait_id(name)).collect();
+    let mut ids: Vec<_> = body.traits.iter().filter_map(|name| world.trait_id(name)).collect();
     ids.sort_unstable();
     ids.dedup();
     let change = ReplaceTraits {
         provider: uuid,
         expected_generation: Some(expected_generation),
-        traits: wanted.traits,
+        traits: body.traits,
     };
     let generation = app.store.commit(change).await.map_err(|error| match error {
         Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
@@ -204,7 +204,7 @@ impl Filter {
     fn passes(&self, name: &str, in_use: impl FnOnce() -> bool) -> bool {
         self.names.as_ref().is_none_or(|names| names.contains(name))
             && self.like.as_ref().is_none_or(|like| like.matches(name))
-            && self.in_use.is_none_or(|wanted| wanted == in_use())
+            && self.in_use.is_none_or(|filter| filter == in_use())
     }
 }
 
@@ -273,7 +273,7 @@ impl<'w> View<'w> {
 mod tests {
     use serde_json::json;
 
-    use super::{REPLACE_BODY, Wanted};
+    use super::{REPLACE_BODY, TraitsBody};
     use crate::http::placement::body::Body;
     use crate::model::effort::grows_evenly;
 
@@ -289,7 +289,7 @@ mod tests {
                 Body(body.to_string().into())
             };
             grows_evenly(&last.to_string(), 64_000, body, |body| {
-                assert_eq!(body.parse::<Wanted>(&REPLACE_BODY).is_ok(), is_fine);
+                assert_eq!(body.parse::<TraitsBody>(&REPLACE_BODY).is_ok(), is_fine);
             });
         }
     }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::extract::{AskedBy, ProviderPath};
+use super::extract::{ProviderPath, RequestCaller};
 use super::microversion::Microversion;
 use super::microversion::{CONSUMER_TYPE, Ladder};
 use super::names::LONGEST;
@@ -47,13 +47,13 @@ pub(super) async fn of_provider(
 /// by consumer type. The policy depends on the project, so the handler checks it.
 pub(super) async fn total(
     State(app): State<Arc<App>>,
-    asked: Microversion,
-    AskedBy(caller): AskedBy,
+    microversion: Microversion,
+    RequestCaller(caller): RequestCaller,
     query: Query,
 ) -> Result<Reply, Problem> {
     app.policy.check(&caller, rule::USAGES, query.last("project_id"))?;
-    query.check(TOTAL_QUERY.at(asked))?;
-    let by_type = asked.has(CONSUMER_TYPE);
+    query.check(TOTAL_QUERY.at(microversion))?;
+    let by_type = microversion.has(CONSUMER_TYPE);
     let kind = query.last("consumer_type");
     let unchecked = || Bug::new("a query that was checked names no project");
     let filter = UsageFilter {

@@ -405,8 +405,8 @@ fn is_of_type(value: &Value, name: &str) -> bool {
         Value::Array(_) => name == "array",
         Value::Object(_) => name == "object",
         Value::Number(number) => {
-            let whole = number.as_f64().is_some_and(|value| value.fract() == 0.0);
-            name == "number" || name == "integer" && whole
+            let is_integral = number.as_f64().is_some_and(|value| value.fract() == 0.0);
+            name == "number" || name == "integer" && is_integral
         }
     }
 }
@@ -426,8 +426,8 @@ fn canonical(value: &Value, text: &mut String) {
     steps(1);
     match value {
         Value::Number(number) => {
-            let whole = number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0);
-            text.push_str(&whole.map_or_else(|| number.to_string(), |it| format!("{it:.0}")));
+            let integral = number.as_f64().filter(|it| number.is_f64() && it.fract() == 0.0);
+            text.push_str(&integral.map_or_else(|| number.to_string(), |it| format!("{it:.0}")));
         }
         Value::Array(items) => {
             text.push('[');

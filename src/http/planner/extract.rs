@@ -169,8 +169,8 @@ impl Query {
 
     /// Returns whether the request is a dry run.
     pub(super) fn is_dry_run(&self) -> Result<bool, Problem> {
-        let said = self.0.iter().rev().find(|(name, _)| name == "dry_run");
-        match said.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
+        let value = self.0.iter().rev().find(|(name, _)| name == "dry_run");
+        match value.map(|(_, value)| value.to_ascii_lowercase()).as_deref() {
             None | Some("false" | "0" | "no") => Ok(false),
             Some("" | "true" | "1" | "yes") => Ok(true),
             Some(other) => {
@@ -181,13 +181,13 @@ impl Query {
 
     /// Returns the number of requested alternatives; 0 unless it is a dry run.
     pub(super) fn alternatives(&self) -> Result<usize, Problem> {
-        let said = self.0.iter().rev().find(|(name, _)| name == "alternatives");
-        let Some((_, said)) = said else { return Ok(0) };
-        let number = said.parse().ok().filter(|number| (1..=ALTERNATIVES_MAX).contains(number));
+        let value = self.0.iter().rev().find(|(name, _)| name == "alternatives");
+        let Some((_, value)) = value else { return Ok(0) };
+        let number = value.parse().ok().filter(|number| (1..=ALTERNATIVES_MAX).contains(number));
         let number = number.ok_or_else(|| {
             let most = ALTERNATIVES_MAX;
             Problem::bad_request(format!(
-                "alternatives must be a number from 1 to {most}, not {said}"
+                "alternatives must be a number from 1 to {most}, not {value}"
             ))
         })?;
         if self.is_dry_run()? {

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::extract::{GroupPath, JsonObject, MemberPath, Tenant};
 use super::mount::Mount;
 use super::problem::Problem;
-use super::schema::{self, Check, DESCRIPTION_MAX, Key, NAME_MAX, Object, optional, required};
+use super::schema::{self, BodyKey, Check, DESCRIPTION_MAX, NAME_MAX, Object, optional, required};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::identity::Identity;
@@ -27,14 +27,14 @@ const MEMBERS_MAX: usize = 1000;
 /// Maximum number of concurrent Keystone lookups for a request.
 const QUESTIONS_MAX: usize = 16;
 
-const CREATE: [Key; 4] = [
+const CREATE: [BodyKey; 4] = [
     optional("description", Check::TextOrNull(DESCRIPTION_MAX)),
     optional("level", Check::Custom("group_level", level)),
     required("name", Check::Custom("group_name_type", name)),
     required("type", Check::Custom("group_type", kind)),
 ];
-const UPDATE: [Key; 1] = [required("description", Check::TextOrNull(DESCRIPTION_MAX))];
-const MEMBERS: [Key; 1] = [required("members", Check::Custom("array", members))];
+const UPDATE: [BodyKey; 1] = [required("description", Check::TextOrNull(DESCRIPTION_MAX))];
+const MEMBERS: [BodyKey; 1] = [required("members", Check::Custom("array", members))];
 
 /// `GET /v1/groups`
 pub(super) async fn list(State(app): State<Arc<App>>, mount: Mount) -> Result<Reply, Problem> {

@@ -57,14 +57,14 @@ pub(super) struct Planner;
 
 /// Facts about a request, whatever its path.
 #[derive(Debug, Default)]
-pub(super) struct Facts {
+pub(super) struct PlannerFacts {
     query: OnceLock<Query>,
     mount: OnceLock<Mount>,
 }
 
 impl Dialect for Planner {
     type Versions = OneVersion;
-    type Facts = Facts;
+    type Facts = PlannerFacts;
     type Code = Option<Box<problem::Contradiction>>;
 
     const NAME: &'static str = "planner";
@@ -74,8 +74,8 @@ impl Dialect for Planner {
         mount::COMPAT
     }
 
-    fn facts(_: &HeaderMap) -> Facts {
-        Facts::default()
+    fn facts(_: &HeaderMap) -> PlannerFacts {
+        PlannerFacts::default()
     }
 
     fn caller(app: &App, caller: Arc<Caller>, request: &Parts) -> Arc<Caller> {
@@ -104,8 +104,8 @@ impl Dialect for Planner {
             return Err(Problem::unauthorized());
         }
         let row = rows.iter().find(|row| row.method == *request.method());
-        let asked = row.map_or(rows, std::slice::from_ref);
-        let rules: Vec<Rule> = asked.iter().flat_map(|row| row.rules.iter().copied()).collect();
+        let permitted = row.map_or(rows, std::slice::from_ref);
+        let rules: Vec<Rule> = permitted.iter().flat_map(|row| row.rules.iter().copied()).collect();
         if !rules.is_empty() {
             permit(app, caller.ok_or_else(Problem::unauthorized)?, &rules)?;
         }

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::extract::{JsonObject, PlacementPath, Query, Tenant};
 use super::plans::{list_of, terms, text, texts};
 use super::problem::Problem;
-use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
+use super::schema::{self, BodyKey, Check, NAME_MAX, Object, optional, required};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::Bug;
@@ -24,12 +24,12 @@ use crate::planning::{self, Failure, Move, Planning};
 use crate::store;
 use crate::store::planner::plans::PlacementFilter;
 
-const RESERVE: [Key; 3] = [
+const RESERVE: [BodyKey; 3] = [
     optional("action", Check::Text(NAME_MAX)),
     optional("locations", Check::Custom("array", texts)),
     optional("resource_id", Check::Custom("string", name_or_null)),
 ];
-const RECOMMEND: [Key; 3] = [
+const RECOMMEND: [BodyKey; 3] = [
     optional("excluded_hosts", Check::Custom("array", texts)),
     optional("locations", Check::Custom("array", texts)),
     required("resource_id", Check::Name(NAME_MAX)),
@@ -43,7 +43,7 @@ pub(super) async fn list(
     planning: Planning,
 ) -> Result<Reply, Problem> {
     let turn = planning.read_turn(tenant.requester()).await?;
-    let rows = app.store.placements(&narrowed(&tenant, &query)).await?;
+    let rows = app.store.placements(&database_filter(&tenant, &query)).await?;
     let world = app.store.world().await?;
     let (host_names, mount) = (app.options.planner.host_names, tenant.mount);
     let work = planning::run(turn, move || {
@@ -63,18 +63,18 @@ pub(super) async fn list(
 }
 
 /// Returns the part of the filter that the database can apply.
-fn narrowed(tenant: &Tenant, query: &[(String, String)]) -> PlacementFilter {
-    let asked = |name: &str| {
+fn database_filter(tenant: &Tenant, query: &[(String, String)]) -> PlacementFilter {
+    let value_of = |name: &str| {
         let pair = query.iter().find(|(known, _)| known == name);
         // Null matches placements without the property.
         pair.filter(|(_, value)| value != "null").map(|(_, value)| canonical(value))
     };
-    let uuid = |name| asked(name).and_then(|key| Uuid::parse_str(&key).ok());
+    let uuid = |name| value_of(name).and_then(|key| Uuid::parse_str(&key).ok());
     PlacementFilter {
         id: uuid("id"),
         plan: uuid("plan_id"),
-        orchestration_key: asked("orchestration_id"),
-        resource_key: asked("resource_id"),
+        orchestration_key: value_of("orchestration_id"),
+        resource_key: value_of("resource_id"),
         ..PlacementFilter::of(tenant.scope())
     }
 }
@@ -83,7 +83,7 @@ fn narrowed(tenant: &Tenant, query: &[(String, String)]) -> PlacementFilter {
 struct Filter<'q> {
     name: &'q str,
     /// The value as written, and as JSON if it is valid.
-    asked: &'q str,
+    raw: &'q str,
     json: Option<Value>,
     /// Whether it is an id, which has several notations.
     is_id: bool,
@@ -92,10 +92,10 @@ struct Filter<'q> {
 }
 
 impl<'q> Filter<'q> {
-    fn of((name, asked): &'q (String, String)) -> Self {
+    fn of((name, raw): &'q (String, String)) -> Self {
         let is_id = ["id", "orchestration_id", "plan_id", "resource_id"].contains(&name.as_str());
         let is_field = is_id || ["location", "name", "reserved"].contains(&name.as_str());
-        Self { name, asked, json: serde_json::from_str(asked).ok(), is_id, is_field }
+        Self { name, raw, json: serde_json::from_str(raw).ok(), is_id, is_field }
     }
 }
 
@@ -112,12 +112,12 @@ fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool
     let metadata: Object =
         if filters.iter().all(|filter| filter.is_field) { Object::new() } else { metadata(row)? };
     Ok(filters.iter().all(|filter| {
-        let Filter { name, asked, json, is_id, is_field } = filter;
+        let Filter { name, raw, json, is_id, is_field } = filter;
         let has = if *is_field { view.get(name) } else { metadata.get(*name) };
         let has = has.unwrap_or(&Value::Null);
         match has.as_str() {
-            Some(text) if *is_id => same(text, asked),
-            Some(text) => text == *asked || json.as_ref().and_then(Value::as_str) == Some(text),
+            Some(text) if *is_id => same(text, raw),
+            Some(text) => text == *raw || json.as_ref().and_then(Value::as_str) == Some(text),
             None => json.as_ref() == Some(has) && (*is_field || metadata.contains_key(*name)),
         }
     }))
@@ -219,13 +219,13 @@ pub(super) async fn recommend(
     let _turn = tenant.turn(&app).await?;
     schema::check(&body, &RECOMMEND)?;
     let id = text(&body, "resource_id").ok_or_else(|| Bug::new("a checked key is missing"))?;
-    let wanted = Move {
+    let request = Move {
         resource: id.clone(),
         excluded: list_of(&body, "excluded_hosts").unwrap_or_default(),
         locations: list_of(&body, "locations"),
     };
     let terms = terms(&app, &tenant, &query, &body)?;
-    let found = planning.recommend(wanted, tenant.scope(), terms).await?;
+    let found = planning.recommend(request, tenant.scope(), terms).await?;
     Ok(Reply::json(&tenant.mount.recommendation(&found, &id)?))
 }
 

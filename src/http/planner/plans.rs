@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::extract::{JsonObject, PlanPath, Query, Tenant};
 use super::mount::Mount;
 use super::problem::Problem;
-use super::schema::{self, Check, Key, NAME_MAX, Object, optional, required};
+use super::schema::{self, BodyKey, Check, NAME_MAX, Object, optional, required};
 use super::{permit, views};
 use crate::auth::policy::planning as rules_of_plans;
 use crate::http::api::reply::Reply;
@@ -26,7 +26,7 @@ const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
 /// Header with the resources that the plan ignores.
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
 
-const CREATE: [Key; 7] = [
+const CREATE: [BodyKey; 7] = [
     optional("locations", Check::Custom("array", texts)),
     required("plan_name", Check::Name(NAME_MAX)),
     optional("policy", Check::Custom("policy", policy)),
@@ -35,7 +35,7 @@ const CREATE: [Key; 7] = [
     required("stack_id", Check::Name(NAME_MAX)),
     optional("timeout", Check::Custom("string", timeout)),
 ];
-const ADD: [Key; 7] = [
+const ADD: [BodyKey; 7] = [
     required("plan_name", Check::Name(NAME_MAX)),
     optional("policy", Check::Custom("policy", policy)),
     required("resources", Check::Dictionary),
@@ -44,7 +44,7 @@ const ADD: [Key; 7] = [
     required("stack_id", Check::Name(NAME_MAX)),
     optional("timeout", Check::Custom("string", timeout)),
 ];
-const ACT: [Key; 8] = [
+const ACT: [BodyKey; 8] = [
     required("action", Check::Custom("valid_plan_update_action", action)),
     optional("excluded_hosts", Check::Custom("array", texts)),
     optional("original_resources", Check::Dictionary),
@@ -86,7 +86,7 @@ pub(super) async fn create(
         resources: dictionary(&body, "resources"),
         by_operator: tenant.scope().all,
         locations: list_of(&body, "locations"),
-        policy: asked_policy(&body)?.unwrap_or(PlacementPolicy::DEFAULT),
+        policy: requested_policy(&body)?.unwrap_or(PlacementPolicy::DEFAULT),
     };
     let created = planning.create(new, terms).await;
     planning::record(&created);
@@ -144,14 +144,14 @@ fn add(body: &Object) -> Result<PlanChange, Problem> {
         stack_id: text(body, "stack_id").unwrap_or_default(),
         resources: dictionary(body, "resources"),
         update: dictionary(body, "resources_update"),
-        policy: asked_policy(body)?,
+        policy: requested_policy(body)?,
     })
 }
 
 /// Parses the action of the body.
 fn act(body: &Object) -> Result<PlanChange, Problem> {
     schema::check(body, &ACT)?;
-    let (resources, policy) = (body.get("resources"), asked_policy(body)?);
+    let (resources, policy) = (body.get("resources"), requested_policy(body)?);
     if text(body, "action").as_deref() == Some("update") {
         let resources = resources.and_then(Value::as_object).cloned();
         let wrong = || Problem::bad_request("Valet error: resources must be a dictionary.");
@@ -203,8 +203,8 @@ pub(super) fn terms(
     body: &Object,
 ) -> Result<Terms, Problem> {
     let PlannerSettings { timeout, timeout_max, .. } = app.options.planner;
-    let asked = text(body, "timeout").and_then(|text| duration(&text));
-    let budget = asked.unwrap_or(timeout).min(timeout_max);
+    let requested = text(body, "timeout").and_then(|text| duration(&text));
+    let budget = requested.unwrap_or(timeout).min(timeout_max);
     let (dry_run, alternatives) = (query.is_dry_run()?, query.alternatives()?);
     Ok(Terms { budget, dry_run, alternatives, requester: tenant.requester() })
 }
@@ -240,7 +240,7 @@ fn policy(value: &Value) -> Result<(), String> {
 }
 
 /// Returns the policy in a body, if it has one; `spread` is the older form of one of them.
-fn asked_policy(body: &Object) -> Result<Option<PlacementPolicy>, Problem> {
+fn requested_policy(body: &Object) -> Result<Option<PlacementPolicy>, Problem> {
     match (body.get("policy"), body.get("spread").and_then(Value::as_bool)) {
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "Valet error: policy and spread cannot both be given; spread is the policy 'spread'.",

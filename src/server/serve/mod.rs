@@ -21,7 +21,7 @@ use crate::http::App;
 use crate::http::Backend;
 use crate::http::Options;
 use crate::http::edge::listener::{Endpoint, Listener};
-use crate::http::edge::server::{Bounds, Front};
+use crate::http::edge::server::{Bounds, ServerListeners};
 use crate::http::edge::tls::Tls;
 use crate::http::layers::cors::Cors;
 use crate::http::layers::identity::{ByToken, Identity};
@@ -324,7 +324,10 @@ async fn serve_until(
             tasks.spawn(expire(store.clone(), config.planner.planner_hold_ttl));
         }
         drop(opened.set(store.clone()));
-        let app = App::new(store, options).known_by(identity).ruled_by(policy).behind(trusted);
+        let app = App::new(store, options)
+            .with_identity(identity)
+            .with_policy(policy)
+            .with_trusted_proxies(trusted);
         tasks.spawn(http::count_flavors(app.clone(), config.front.counted_flavors()));
         backend.open(app);
         systemd::status("serving");
@@ -351,13 +354,13 @@ async fn serve_until(
         shutdown_grace: config.shutdown_grace,
     };
     let Listening { apis: listeners, admin } = listening;
-    let front = Front { listeners, tls: tls.clone(), admin };
+    let sockets = ServerListeners { listeners, tls: tls.clone(), admin };
     let stopped = async {
         keep_current(tls, stop.requested()).await;
         systemd::stopping();
     };
     let mut serving =
-        std::pin::pin!(http::edge::server::serve(front, Arc::clone(&backend), bounds, stopped));
+        std::pin::pin!(http::edge::server::serve(sockets, Arc::clone(&backend), bounds, stopped));
     let mut watchdog = std::pin::pin!(systemd::watchdog());
     loop {
         tokio::select! {

@@ -69,8 +69,8 @@ impl Berth {
     }
 
     /// The same replica with deadlines read from another watch.
-    pub fn timed_by(self, watch: Watch) -> Self {
-        Self { app: self.app.timed_by(watch), ..self }
+    pub fn with_watch(self, watch: Watch) -> Self {
+        Self { app: self.app.with_watch(watch), ..self }
     }
 
     /// The planner of the same replica.

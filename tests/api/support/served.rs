@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::{self, Bounds, Front};
+use berth::http::edge::server::{self, Bounds, ServerListeners};
 use berth::http::{Api, App};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -47,11 +47,11 @@ impl Served {
         for endpoint in endpoints {
             listeners.push((Api::Placement, Listener::bind(endpoint).await.unwrap()));
         }
-        Self::on(berth, Front { listeners, tls: None, admin: Vec::new() }, bounds)
+        Self::on(berth, ServerListeners { listeners, tls: None, admin: Vec::new() }, bounds)
     }
 
-    pub fn on(berth: &Berth, front: Front, bounds: Bounds) -> Self {
-        Self::with(berth.app(), front, bounds)
+    pub fn on(berth: &Berth, sockets: ServerListeners, bounds: Bounds) -> Self {
+        Self::with(berth.app(), sockets, bounds)
     }
 
     /// With an address for administrators, which is its second endpoint.
@@ -59,17 +59,21 @@ impl Served {
         let bind = async || Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (api, admin) = (bind().await, bind().await);
         let endpoint = admin.endpoint().unwrap();
-        let front = Front { listeners: vec![(Api::Placement, api)], tls: None, admin: vec![admin] };
-        let mut served = Self::with(app, front, bounds);
+        let sockets = ServerListeners {
+            listeners: vec![(Api::Placement, api)],
+            tls: None,
+            admin: vec![admin],
+        };
+        let mut served = Self::with(app, sockets, bounds);
         served.endpoints.push(endpoint);
         served
     }
 
-    pub fn with(app: App, front: Front, bounds: Bounds) -> Self {
-        let endpoints = front.listeners.iter().map(|(_, it)| it.endpoint().unwrap()).collect();
+    pub fn with(app: App, sockets: ServerListeners, bounds: Bounds) -> Self {
+        let endpoints = sockets.listeners.iter().map(|(_, it)| it.endpoint().unwrap()).collect();
         let (stop, stopped) = oneshot::channel();
         let stopped = async move { drop(stopped.await) };
-        let task = tokio::spawn(server::serve(front, Arc::new(app.into()), bounds, stopped));
+        let task = tokio::spawn(server::serve(sockets, Arc::new(app.into()), bounds, stopped));
         Self { endpoints, stop, task }
     }
 

@@ -18,7 +18,7 @@ use ::metrics::counter;
 use axum::http::Method;
 use tracing::Span;
 
-use self::ring::{Bounds, Gone, Ring};
+use self::ring::{Bounds, DroppedCounts, Ring};
 use crate::http::api::json;
 use crate::http::operator::explained;
 use crate::observe::spans;
@@ -144,38 +144,38 @@ pub(in crate::http) struct Refused {
     pub(in crate::http) body: Option<String>,
     /// The size of the body, in bytes.
     pub(in crate::http) body_bytes: usize,
-    facts: OnceLock<Facts>,
+    facts: OnceLock<RefusalFacts>,
 }
 
 /// The reasons: the counts of a query, or the faults of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Facts {
+pub(in crate::http) enum RefusalFacts {
     Known(String),
     /// Not available, for this reason.
-    LeftOut(&'static str),
+    Omitted(&'static str),
 }
 
-impl Facts {
+impl RefusalFacts {
     /// Serializes facts, unless they are too large.
     pub(in crate::http) fn of(facts: &impl serde::Serialize) -> Self {
         let text = String::from_utf8(json::written(facts)).ok();
         match text.filter(|text| text.len() <= FACTS_MAX) {
             Some(text) => Self::Known(text),
-            None => Self::LeftOut("too_large"),
+            None => Self::Omitted("too_large"),
         }
     }
 
     fn bytes(&self) -> usize {
         match self {
             Self::Known(text) => text.len(),
-            Self::LeftOut(_) => 0,
+            Self::Omitted(_) => 0,
         }
     }
 }
 
 /// A request without its facts.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct Seen<'r> {
+pub(in crate::http) struct RequestDetails<'r> {
     pub(in crate::http) request_id: &'r str,
     /// The id of the client's own request.
     pub(in crate::http) global_request_id: Option<&'r str>,
@@ -195,29 +195,29 @@ pub(in crate::http) struct Seen<'r> {
 }
 
 impl Refused {
-    fn of(seen: &Seen<'_>) -> Self {
-        let body = std::str::from_utf8(seen.body).ok();
+    fn of(details: &RequestDetails<'_>) -> Self {
+        let body = std::str::from_utf8(details.body).ok();
         let body = body.filter(|body| !body.is_empty() && body.len() <= TEXT_MAX);
         Self {
-            request_id: cut(seen.request_id, ID_MAX),
-            global_request_id: seen.global_request_id.map(|id| cut(id, ID_MAX)),
-            at: seen.at,
-            kind: seen.kind,
-            method: seen.method.clone(),
-            path: cut(seen.path, TEXT_MAX),
-            microversion: seen.microversion.clone(),
-            project: seen.project.map(|id| cut(id, ID_MAX)),
-            user: seen.user.map(|id| cut(id, ID_MAX)),
-            status: seen.status,
-            error: seen.error.map(|error| cut(error, ERROR_MAX)),
+            request_id: cut(details.request_id, ID_MAX),
+            global_request_id: details.global_request_id.map(|id| cut(id, ID_MAX)),
+            at: details.at,
+            kind: details.kind,
+            method: details.method.clone(),
+            path: cut(details.path, TEXT_MAX),
+            microversion: details.microversion.clone(),
+            project: details.project.map(|id| cut(id, ID_MAX)),
+            user: details.user.map(|id| cut(id, ID_MAX)),
+            status: details.status,
+            error: details.error.map(|error| cut(error, ERROR_MAX)),
             body: body.map(str::to_owned),
-            body_bytes: seen.body.len(),
+            body_bytes: details.body.len(),
             facts: OnceLock::new(),
         }
     }
 
-    pub(in crate::http) fn facts(&self) -> Facts {
-        self.facts.get().map_or(Facts::LeftOut("pending"), Clone::clone)
+    pub(in crate::http) fn facts(&self) -> RefusalFacts {
+        self.facts.get().map_or(RefusalFacts::Omitted("pending"), Clone::clone)
     }
 
     fn ids(&self) -> Vec<String> {
@@ -229,7 +229,7 @@ impl Refused {
     fn bytes(&self) -> usize {
         let texts = [&self.global_request_id, &self.project, &self.user, &self.error, &self.body];
         let texts = texts.into_iter().flatten().chain([&self.request_id, &self.path]);
-        let facts = self.facts.get().map_or(0, Facts::bytes);
+        let facts = self.facts.get().map_or(0, RefusalFacts::bytes);
         ENTRY + texts.map(String::len).sum::<usize>() + facts
     }
 }
@@ -250,21 +250,21 @@ struct Shared {
     /// Start of this process, in seconds since the Unix epoch.
     since: i64,
     ring: Mutex<Ring<Arc<Refused>>>,
-    counting: Mutex<Counting>,
+    counting: Mutex<CountQueue>,
 }
 
 /// Queries waiting to be counted.
 #[derive(Debug, Default)]
-struct Counting {
-    waiting: VecDeque<Uncounted>,
+struct CountQueue {
+    waiting: VecDeque<QueuedQuery>,
     is_running: bool,
     /// Number of queries that were not counted because too many waited.
-    left_out: u64,
+    dropped: u64,
 }
 
 /// A query to be counted.
 #[derive(Debug)]
-struct Uncounted {
+struct QueuedQuery {
     number: u64,
     refused: Arc<Refused>,
     world: Arc<World>,
@@ -282,7 +282,7 @@ pub(in crate::http) struct Status {
     pub(in crate::http) requests: usize,
     pub(in crate::http) bytes: usize,
     /// Numbers of requests that were dropped.
-    pub(in crate::http) gone: Gone,
+    pub(in crate::http) gone: DroppedCounts,
     /// Number of queries that were not counted because too many waited.
     pub(in crate::http) not_counted: u64,
 }
@@ -306,20 +306,25 @@ impl RefusedRequests {
     }
 
     /// Keeps a request whose facts are known or omitted.
-    pub(in crate::http) fn keep(&self, seen: &Seen<'_>, facts: Facts) {
+    pub(in crate::http) fn keep(&self, details: &RequestDetails<'_>, facts: RefusalFacts) {
         let Some(shared) = &self.0 else { return };
-        let refused = Refused::of(seen);
+        let refused = Refused::of(details);
         refused.facts.get_or_init(|| facts);
         shared.push(refused);
     }
 
     /// Keeps a query that found no candidates in this world, and queues it to be counted.
-    pub(in crate::http) fn keep_query(&self, seen: &Seen<'_>, world: Arc<World>, request: Request) {
+    pub(in crate::http) fn keep_query(
+        &self,
+        details: &RequestDetails<'_>,
+        world: Arc<World>,
+        request: Request,
+    ) {
         let Some(shared) = &self.0 else { return };
-        let (number, refused) = shared.push(Refused::of(seen));
-        let uncounted = Uncounted { number, refused, world, request, span: Span::current() };
-        if let Some(left_out) = shared.enqueue(uncounted) {
-            left_out.refused.facts.get_or_init(|| Facts::LeftOut("busy"));
+        let (number, refused) = shared.push(Refused::of(details));
+        let query = QueuedQuery { number, refused, world, request, span: Span::current() };
+        if let Some(left_out) = shared.enqueue(query) {
+            left_out.refused.facts.get_or_init(|| RefusalFacts::Omitted("busy"));
             counter!("berth_refused_queries_not_counted_total").increment(1);
         }
     }
@@ -352,7 +357,7 @@ impl RefusedRequests {
     /// Returns the statistics; `None` if disabled.
     pub(in crate::http) fn status(&self, now: i64) -> Option<Status> {
         let shared = self.0.as_ref()?;
-        let not_counted = shared.counting().left_out;
+        let not_counted = shared.counting().dropped;
         let mut ring = shared.ring();
         ring.expire(now);
         let (requests, bytes, gone) = (ring.len(), ring.bytes(), ring.gone());
@@ -366,7 +371,7 @@ impl Shared {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn counting(&self) -> MutexGuard<'_, Counting> {
+    fn counting(&self) -> MutexGuard<'_, CountQueue> {
         self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -379,13 +384,13 @@ impl Shared {
     }
 
     /// Queues a query. Returns it if too many wait.
-    fn enqueue(self: &Arc<Self>, uncounted: Uncounted) -> Option<Uncounted> {
+    fn enqueue(self: &Arc<Self>, query: QueuedQuery) -> Option<QueuedQuery> {
         let mut counting = self.counting();
         if counting.waiting.len() >= WAITING_MAX {
-            counting.left_out += 1;
-            return Some(uncounted);
+            counting.dropped += 1;
+            return Some(query);
         }
-        counting.waiting.push_back(uncounted);
+        counting.waiting.push_back(query);
         if !counting.is_running {
             counting.is_running = true;
             tokio::spawn(count_all(Arc::clone(self)));
@@ -394,7 +399,7 @@ impl Shared {
     }
 
     /// Returns the next query. When the queue is empty, counting stops.
-    fn next(&self) -> Option<Uncounted> {
+    fn next(&self) -> Option<QueuedQuery> {
         let mut counting = self.counting();
         let next = counting.waiting.pop_front();
         counting.is_running = next.is_some();
@@ -404,12 +409,12 @@ impl Shared {
 
 /// Counts queries until none is left.
 async fn count_all(shared: Arc<Shared>) {
-    while let Some(uncounted) = shared.next() {
+    while let Some(query) = shared.next() {
         let began = Instant::now();
-        let Uncounted { number, refused, world, request, span } = uncounted;
+        let QueuedQuery { number, refused, world, request, span } = query;
         let counting = span.in_scope(|| spans::spawn_blocking(move || counts(&world, &request)));
         // A panic was logged and counted where it happened.
-        let Ok(facts) = counting.await.or(Ok::<_, Infallible>(Facts::LeftOut("failed")));
+        let Ok(facts) = counting.await.or(Ok::<_, Infallible>(RefusalFacts::Omitted("failed")));
         let bytes = facts.bytes();
         refused.facts.get_or_init(|| facts);
         shared.ring().grow(number, bytes);
@@ -418,10 +423,10 @@ async fn count_all(shared: Arc<Shared>) {
 }
 
 /// Counts the hosts that each condition of a request leaves.
-fn counts(world: &World, request: &Request) -> Facts {
+fn counts(world: &World, request: &Request) -> RefusalFacts {
     match explain(world, request, NEAR_MISSES, budget(WORK_MAX)) {
-        Ok(explanation) => Facts::of(&explained(&explanation)),
+        Ok(explanation) => RefusalFacts::of(&explained(&explanation)),
         // Too many conditions, or the name of a class has been deleted.
-        Err(_) => Facts::LeftOut("failed"),
+        Err(_) => RefusalFacts::Omitted("failed"),
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct Bounds {
 
 /// Numbers of dropped entries, by the limit that dropped them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::http) struct Gone {
+pub(in crate::http) struct DroppedCounts {
     pub(in crate::http) age: u64,
     pub(in crate::http) entries: u64,
     pub(in crate::http) bytes: u64,
@@ -33,7 +33,7 @@ pub(super) struct Ring<T> {
     first: u64,
     bytes: usize,
     ids: BTreeSet<(String, u64)>,
-    gone: Gone,
+    gone: DroppedCounts,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct Entry<T> {
 impl<T: Clone> Ring<T> {
     pub(super) fn new(bounds: Bounds) -> Self {
         let (entries, ids) = (VecDeque::new(), BTreeSet::new());
-        Self { bounds, entries, first: 0, bytes: 0, ids, gone: Gone::default() }
+        Self { bounds, entries, first: 0, bytes: 0, ids, gone: DroppedCounts::default() }
     }
 
     /// Adds an entry, and returns its number. An entry larger than the whole ring is dropped at
@@ -112,7 +112,7 @@ impl<T: Clone> Ring<T> {
         self.bytes
     }
 
-    pub(super) fn gone(&self) -> Gone {
+    pub(super) fn gone(&self) -> DroppedCounts {
         self.gone
     }
 
@@ -148,7 +148,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Bounds, Gone, Ring};
+    use super::{Bounds, DroppedCounts, Ring};
 
     fn ids(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(ring.before(u64::MAX, 9), (vec!['e'], None));
         ring.expire(65);
         assert_eq!((ring.len(), ring.bytes(), ring.count_with_id("x")), (0, 0, 0));
-        assert_eq!(ring.gone(), Gone { age: 2, entries: 2, bytes: 1 });
+        assert_eq!(ring.gone(), DroppedCounts { age: 2, entries: 2, bytes: 1 });
     }
 
     #[test]

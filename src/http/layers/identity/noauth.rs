@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use crate::auth::policy::Caller;
 
 /// Returns the caller that the headers name: `X-Auth-Token: USER[:PROJECT]`, roles and scope.
-pub(super) fn believed(headers: &HeaderMap) -> Option<Caller> {
+pub(super) fn from_headers(headers: &HeaderMap) -> Option<Caller> {
     let token = header(headers, "x-auth-token")?;
     let (user, project) = token.split_once(':').unwrap_or((&token, ""));
     let project = if project.is_empty() { user } else { project };
@@ -34,13 +34,13 @@ fn header(headers: &HeaderMap, name: &str) -> Option<String> {
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-    use super::{Caller, believed};
+    use super::{Caller, from_headers};
 
     fn caller(headers: &[(&'static str, &'static str)]) -> Option<Caller> {
         let header = |(name, value): &(&'static str, &'static str)| {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
-        believed(&headers.iter().map(header).collect::<HeaderMap>())
+        from_headers(&headers.iter().map(header).collect::<HeaderMap>())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Uri};
 use futures_util::TryStreamExt;
 
 use self::writing::{Form, Include, Writing};
-use super::{AskedBy, Problem, made_within, microversion};
+use super::{Problem, RequestCaller, made_within, microversion};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::turn_within;
 use crate::http::api::reply::Reply;
@@ -41,11 +41,11 @@ const ALLOCATIONS_AT_ONCE: usize = 5000;
 /// include.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    AskedBy(caller): AskedBy,
+    RequestCaller(caller): RequestCaller,
     headers: HeaderMap,
     uri: Uri,
 ) -> Result<Reply, Problem> {
-    let asked = microversion(&headers)?;
+    let version = microversion(&headers)?;
     let form = match Accept::from_headers(&headers).best_of(&[JSON, LINES]) {
         Some(LINES) => Form::Lines,
         Some(_) => Form::Json,
@@ -63,7 +63,7 @@ pub(super) async fn list(
         return Err(Problem::bad_request(format!("{TREE} and {IN_TREE} are synonyms: use one")));
     }
     let query = query.without(INCLUDE).renamed(TREE, IN_TREE);
-    let filter = listed_by(&query, asked)?;
+    let filter = listed_by(&query, version)?;
     let turns_of = caller.requester();
     let seat = seat(&app, turns_of).await?;
     let most = app.options.stream_timeout;

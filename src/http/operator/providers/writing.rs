@@ -33,7 +33,7 @@ pub(super) enum Form {
 
 /// A provider that is partly written.
 #[derive(Debug)]
-struct Open {
+struct OpenProvider {
     /// The last consumer, whose object is open.
     consumer: Option<Uuid>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Writing {
     /// Number of complete providers.
     written: usize,
     /// The next provider, if it is partly written.
-    open: Option<Open>,
+    open: Option<OpenProvider>,
 }
 
 impl Writing {
@@ -160,7 +160,7 @@ impl Writing {
         if self.include.allocations {
             self.text.push(",\"allocations\":{");
         }
-        self.open = Some(Open { consumer: None });
+        self.open = Some(OpenProvider { consumer: None });
     }
 
     /// Ends the current provider.
@@ -179,7 +179,7 @@ impl Writing {
     /// Writes an allocation of the current provider.
     fn allocation(&mut self, row: &Allocation) {
         let text = &mut self.text;
-        if let Some(Open { consumer: last }) = self.open.as_mut() {
+        if let Some(OpenProvider { consumer: last }) = self.open.as_mut() {
             if *last == Some(row.consumer) {
                 text.push(",");
             } else {

@@ -36,12 +36,12 @@ pub struct Consumer {
     /// Its generation.
     pub consumer_generation: i64,
     /// Its allocations by provider.
-    pub allocations: BTreeMap<Uuid, Held>,
+    pub allocations: BTreeMap<Uuid, ProviderAllocations>,
 }
 
 /// The allocations of a consumer on a provider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct ProviderAllocations {
     /// The generation of the provider.
     pub generation: i64,
     /// Amounts by resource class.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::consumers::Held;
+use super::consumers::ProviderAllocations;
 use crate::model;
 use crate::store::effects::Origin;
 use crate::store::events as store;
@@ -50,7 +50,7 @@ pub enum Change {
         /// Its generation; `None`: it has no allocations any more, and so does not exist.
         consumer_generation: Option<i64>,
         /// Its allocations by provider, with the generation of the provider.
-        allocations: BTreeMap<Uuid, Held>,
+        allocations: BTreeMap<Uuid, ProviderAllocations>,
         /// The generations of providers on which it had allocations before, and has none now.
         left: BTreeMap<Uuid, i64>,
     },
@@ -218,7 +218,7 @@ fn consumer(state: &store::ConsumerState) -> Change {
     let mut left = state.providers.clone();
     let allocations = state.allocations.iter().filter_map(|(provider, resources)| {
         let generation = left.remove(provider)?;
-        Some((*provider, Held { generation, resources: resources.clone() }))
+        Some((*provider, ProviderAllocations { generation, resources: resources.clone() }))
     });
     let allocations = allocations.collect();
     Change::Consumer {

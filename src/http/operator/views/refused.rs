@@ -10,14 +10,14 @@ use super::claim::ClaimFaults;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RefusedList {
     /// Statistics of what the process keeps.
-    pub kept: Kept,
+    pub kept: RefusedStatistics,
     /// The requests, newest first.
     pub requests: Vec<RefusedRequest>,
 }
 
 /// Statistics of what a process keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct RefusedStatistics {
     /// Start of the process, in RFC 3339 form.
     pub since: String,
     /// The number of requests.
@@ -70,7 +70,7 @@ pub struct RefusedRequest {
 
 /// The response of `GET /-/v1/refused/{request_id}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RefusedFound {
+pub struct FoundRequests {
     /// Number of requests with the id.
     pub count: usize,
     /// The latest of them, newest first.

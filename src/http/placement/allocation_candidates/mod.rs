@@ -16,11 +16,11 @@ use axum::http::StatusCode;
 pub(in crate::http) use self::request::{order, request};
 use self::response::{Shape, Stopped, Writing};
 use self::stream::{Failure, Pace};
-use super::extract::AskedBy;
+use super::extract::RequestCaller;
 use super::microversion::{LATEST, Microversion};
 use super::problem::Problem;
 use super::query::Query;
-use super::refused::{KeptRequest, Nothing};
+use super::refused::{EmptyResult, KeptRequest};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::{not_done, turn_within};
 use crate::http::api::reply::Reply;
@@ -47,20 +47,21 @@ const CANDIDATE: usize = 640;
 /// large response is streamed.
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    asked: Microversion,
-    AskedBy(caller): AskedBy,
+    microversion: Microversion,
+    RequestCaller(caller): RequestCaller,
     kept: KeptRequest,
     query: Query,
 ) -> Result<Reply, Problem> {
-    let request = request(&query, asked, &app.options)?;
-    let (reply, nothing) = answer(&app, asked, &caller, &request).await.inspect_err(|problem| {
-        // The query is valid, so it names something that does not exist.
-        if problem.status == StatusCode::BAD_REQUEST {
-            kept.refused_query(&app, problem);
-        }
-    })?;
-    if let Some(nothing) = nothing {
-        kept.found_nothing(&app, nothing);
+    let request = request(&query, microversion, &app.options)?;
+    let (reply, empty) =
+        answer(&app, microversion, &caller, &request).await.inspect_err(|problem| {
+            // The query is valid, so it names something that does not exist.
+            if problem.status == StatusCode::BAD_REQUEST {
+                kept.keep_refused_query(&app, problem);
+            }
+        })?;
+    if let Some(empty) = empty {
+        kept.keep_empty_result(&app, empty);
     }
     Ok(reply)
 }
@@ -69,25 +70,27 @@ pub(super) async fn list(
 /// world that was searched.
 pub(in crate::http) async fn answer(
     app: &App,
-    asked: Microversion,
+    microversion: Microversion,
     caller: &Caller,
     request: &Request,
-) -> Result<(Reply, Option<Nothing>), Problem> {
+) -> Result<(Reply, Option<EmptyResult>), Problem> {
     let turns_of = caller.requester();
     let pace = Pace::of(app, turns_of);
-    let Begun { mut writing, mut goes_on, mut nothing } = begun(app, asked, request, &pace).await?;
-    let mut seat = if goes_on { app.streams.turn_now(turns_of) } else { None };
-    if goes_on && seat.is_none() {
+    let FirstPart { mut writing, mut has_more, mut empty } =
+        find_first_part(app, microversion, request, &pace).await?;
+    let mut seat = if has_more { app.streams.turn_now(turns_of) } else { None };
+    if has_more && seat.is_none() {
         // Release the world while waiting for a seat; the search restarts with the current one.
         drop(writing);
         seat = Some(seat_of(app, turns_of).await?);
-        Begun { writing, goes_on, nothing } = begun(app, asked, request, &pace).await?;
+        FirstPart { writing, has_more, empty } =
+            find_first_part(app, microversion, request, &pace).await?;
     }
     let reply = match seat {
-        Some(seat) if goes_on => Reply::body(stream::body(writing, pace, seat)),
+        Some(seat) if has_more => Reply::body(stream::body(writing, pace, seat)),
         _ => Reply::body(writing.take(0).into()),
     };
-    Ok((reply.modified(app.now()), nothing))
+    Ok((reply.modified(app.now()), empty))
 }
 
 /// Runs work on a blocking thread, in a turn of a project.
@@ -109,21 +112,21 @@ async fn seat_of(app: &App, turns_of: Requester) -> Result<Turn, Problem> {
 }
 
 /// The part of a response that is found quickly.
-struct Begun {
+struct FirstPart {
     writing: Writing,
     /// Whether the response is incomplete.
-    goes_on: bool,
+    has_more: bool,
     /// The request and the world that was searched, if there is no candidate.
-    nothing: Option<Nothing>,
+    empty: Option<EmptyResult>,
 }
 
 /// Finds the part of a response that is found quickly.
-async fn begun(
+async fn find_first_part(
     app: &App,
-    asked: Microversion,
+    microversion: Microversion,
     request: &Request,
     pace: &Pace,
-) -> Result<Begun, Problem> {
+) -> Result<FirstPart, Problem> {
     let mut request = request.clone();
     let world = app.store.world().await?;
     if !app.store.report_only() {
@@ -131,27 +134,27 @@ async fn begun(
     }
     let mut writing = if request.groups.len() > GROUPS_AT_ONCE {
         let (request, world) = (request.clone(), Arc::clone(&world));
-        pace.aside(move || begin(asked, &request, &world)).await.map_err(failed)?
+        pace.aside(move || start(microversion, &request, &world)).await.map_err(failed)?
     } else {
-        begin(asked, &request, &world)
+        start(microversion, &request, &world)
     }
     .map_err(unknown)?;
     let stopped = if writing.is_large() { Stopped::Paused } else { writing.write(AT_ONCE) };
-    let (writing, goes_on) = match stopped {
+    let (writing, has_more) = match stopped {
         Stopped::Done => (writing, false),
         Stopped::Full => (writing, true),
         Stopped::Paused => pace.clone().go_on(writing).await.map_err(failed)?,
     };
-    if goes_on || writing.candidates() > 0 {
-        return Ok(Begun { writing, goes_on, nothing: None });
+    if has_more || writing.candidates() > 0 {
+        return Ok(FirstPart { writing, has_more, empty: None });
     }
-    let nothing = Some(Nothing { world: Arc::clone(&world), request: request.clone() });
+    let empty = Some(EmptyResult { world: Arc::clone(&world), request: request.clone() });
     if tracing::enabled!(tracing::Level::DEBUG) {
         let why = move || search::funnel::funnel(&world, &request, search::budget(EXPLAINED));
         let why = pace.aside(why).await.map_err(failed)?;
         tracing::debug!("no allocation candidates: {why}");
     }
-    Ok(Begun { writing, goes_on, nothing })
+    Ok(FirstPart { writing, has_more, empty })
 }
 
 /// Excludes hosts that a group uses exclusively, unless the request names their trait, which makes
@@ -165,11 +168,15 @@ pub(in crate::http) fn keep_out(request: &mut Request, world: &World) {
     }
 }
 
-fn begin(asked: Microversion, request: &Request, world: &Arc<World>) -> Result<Writing, Unknown> {
+fn start(
+    microversion: Microversion,
+    request: &Request,
+    world: &Arc<World>,
+) -> Result<Writing, Unknown> {
     let _preparing = span!("prepare").entered();
     let search = search::find(Arc::clone(world), request)?;
     let room = request.limit.unwrap_or(usize::MAX).saturating_mul(CANDIDATE).min(AT_ONCE);
-    Ok(Writing::new(search, Shape::of(asked, request, world), room))
+    Ok(Writing::new(search, Shape::of(microversion, request, world), room))
 }
 
 /// Writes a complete response at the newest microversion, and passes it on part by part. Benchmarks
@@ -183,7 +190,7 @@ pub fn write_candidates(
     request: &Request,
     mut take: impl FnMut(Bytes),
 ) -> Result<(), Unknown> {
-    let mut writing = begin(LATEST, request, world)?;
+    let mut writing = start(LATEST, request, world)?;
     let mut enough = AT_ONCE;
     loop {
         let stopped = writing.write(enough);

@@ -28,7 +28,7 @@ pub(super) struct Pace {
     /// Maximum time without a candidate.
     max_wait: Duration,
     /// Maximum time of the whole response.
-    whole: Duration,
+    time_max: Duration,
 }
 
 /// Reason to end a response early.
@@ -52,7 +52,7 @@ impl Pace {
             requester,
             watch: app.watch.clone(),
             max_wait: app.options.search_timeout,
-            whole: app.options.stream_timeout,
+            time_max: app.options.stream_timeout,
         }
     }
 
@@ -101,7 +101,7 @@ impl Pace {
 /// part is produced.
 pub(super) fn body(mut writing: Writing, pace: Pace, seat: Turn) -> Body {
     let first = writing.take(PART);
-    let making = Making::begin(pace.whole, |parts| async move {
+    let making = Making::begin(pace.time_max, |parts| async move {
         let made = make(writing, pace, parts).await;
         drop(seat);
         made

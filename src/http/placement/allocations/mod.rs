@@ -8,7 +8,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use uuid::Uuid;
 
-use self::request::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted};
+use self::request::{AllocationsBody, ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY};
 use self::response::{OfConsumer, OfProvider};
 use super::body::Body;
 use super::body::Ordered;
@@ -27,7 +27,7 @@ use crate::store::allocations::ConsumerClaim;
 /// exist.
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     ConsumerPath(consumer): ConsumerPath,
 ) -> Result<Reply, Problem> {
     let held = match consumer_uuid(&consumer) {
@@ -35,7 +35,7 @@ pub(super) async fn show(
         None => None,
     };
     Ok(match &held {
-        Some(held) => Reply::json(&OfConsumer::of(held, asked)).modified(held.updated_at),
+        Some(held) => Reply::json(&OfConsumer::of(held, microversion)).modified(held.updated_at),
         None => Reply::json(&OfConsumer::default()).modified(app.now()),
     })
 }
@@ -46,11 +46,11 @@ pub(super) async fn show(
 /// consumer and of all providers with old or new allocations.
 pub(super) async fn replace(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     ConsumerPath(consumer): ConsumerPath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let claims = claims_of(&body, Some(&consumer), asked, &app.options)?;
+    let claims = claims_of(&body, Some(&consumer), microversion, &app.options)?;
     let named = claims.first().map(|claim| claim.consumer);
     app.store.replace_allocations(claims).await.map_err(|error| refused(error, named))?;
     Ok(Reply::no_content())
@@ -60,10 +60,10 @@ pub(super) async fn replace(
 /// or none.
 pub(super) async fn replace_many(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let claims = claims_of(&body, None, asked, &app.options)?;
+    let claims = claims_of(&body, None, microversion, &app.options)?;
     app.store.replace_allocations(claims).await.map_err(|error| refused(error, None))?;
     Ok(Reply::no_content())
 }
@@ -73,21 +73,22 @@ pub(super) async fn replace_many(
 pub(in crate::http) fn claims_of(
     body: &Body,
     consumer: Option<&str>,
-    asked: Microversion,
+    microversion: Microversion,
     options: &Options,
 ) -> Result<Vec<ConsumerClaim>, Problem> {
     let Some(text) = consumer else {
-        let wanted: Ordered<Wanted<ByProvider>> = body.parse(REPLACE_MANY_BODY.at(asked))?;
-        return request::claims(wanted, asked, options);
+        let body: Ordered<AllocationsBody<ByProvider>> =
+            body.parse(REPLACE_MANY_BODY.at(microversion))?;
+        return request::claims(body, microversion, options);
     };
     let consumer = any_uuid(text).ok_or_else(|| request::malformed_consumer(text))?;
-    let schema = REPLACE_BODY.at(asked);
-    let wanted: Wanted<ByProvider> = if asked.has(ALLOCATIONS_BY_PROVIDER) {
+    let schema = REPLACE_BODY.at(microversion);
+    let body: AllocationsBody<ByProvider> = if microversion.has(ALLOCATIONS_BY_PROVIDER) {
         body.parse(schema)?
     } else {
-        body.parse::<Wanted<List>>(schema)?.into()
+        body.parse::<AllocationsBody<List>>(schema)?.into()
     };
-    Ok(vec![wanted.into_claim(consumer, asked, options)?])
+    Ok(vec![body.into_claim(consumer, microversion, options)?])
 }
 
 /// `DELETE /allocations/{consumer}`: deletes the allocations of the consumer, without comparing its
@@ -110,7 +111,7 @@ pub(super) async fn delete(
 /// `GET /resource_providers/{uuid}/allocations`: the allocations on the provider, by consumer.
 pub(super) async fn list_of_provider(
     State(app): State<Arc<App>>,
-    asked: Microversion,
+    microversion: Microversion,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
@@ -123,7 +124,7 @@ pub(super) async fn list_of_provider(
         (provider.id(), provider.generation())
     };
     let (held, modified) = app.store.provider_allocations(id).await?;
-    let view = OfProvider::of(&held, generation, asked);
+    let view = OfProvider::of(&held, generation, microversion);
     Ok(Reply::json(&view).modified(modified.unwrap_or(app.now())))
 }
 

@@ -26,7 +26,7 @@ pub(super) struct OfConsumer<'a> {
 
 impl<'a> OfConsumer<'a> {
     /// Returns the view at a version.
-    pub(super) fn of(held: &'a ConsumerAllocations, asked: Microversion) -> Self {
+    pub(super) fn of(held: &'a ConsumerAllocations, microversion: Microversion) -> Self {
         let by_provider = held.providers.iter().map(|held| {
             let HeldOnProvider { provider, generation, resources } = held;
             let resources = resources.iter().map(|(class, used)| (class.clone(), (*used).into()));
@@ -37,10 +37,10 @@ impl<'a> OfConsumer<'a> {
         let kind = held.consumer_type.as_deref().unwrap_or("unknown");
         Self {
             allocations: by_provider.collect(),
-            project_id: asked.show(ALLOCATIONS_BY_PROVIDER, &held.project),
-            user_id: asked.show(ALLOCATIONS_BY_PROVIDER, &held.user),
-            consumer_generation: asked.show(CONSUMER_GENERATION, held.generation),
-            consumer_type: asked.show(CONSUMER_TYPE, kind),
+            project_id: microversion.show(ALLOCATIONS_BY_PROVIDER, &held.project),
+            user_id: microversion.show(ALLOCATIONS_BY_PROVIDER, &held.user),
+            consumer_generation: microversion.show(CONSUMER_GENERATION, held.generation),
+            consumer_type: microversion.show(CONSUMER_TYPE, kind),
         }
     }
 }
@@ -54,13 +54,17 @@ pub(super) struct OfProvider {
 
 impl OfProvider {
     /// Returns the view at a version.
-    pub(super) fn of(held: &[HeldByConsumer], generation: Generation, asked: Microversion) -> Self {
+    pub(super) fn of(
+        held: &[HeldByConsumer],
+        generation: Generation,
+        microversion: Microversion,
+    ) -> Self {
         let holding = |held: &HeldByConsumer| {
             let resources = held.resources.iter();
             let resources = resources.map(|(class, used)| (class.clone(), Value::from(*used)));
             let mut holding = Map::new();
             holding.insert("resources".to_owned(), Value::Object(resources.collect()));
-            if let Some(generation) = asked.show(CONSUMER_GENERATION, held.generation) {
+            if let Some(generation) = microversion.show(CONSUMER_GENERATION, held.generation) {
                 holding.insert("consumer_generation".to_owned(), generation.into());
             }
             (consumer_key(held.consumer), Value::Object(holding))

@@ -42,7 +42,7 @@ fn not_valid(why: &str) -> Problem {
 
 /// An integer. Clients may write `8.0` for 8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Whole<T = i64>(pub(super) T);
+pub(super) struct Integer<T = i64>(pub(super) T);
 
 /// An integer type and its bounds.
 pub(super) trait Bounded: TryFrom<i64> {
@@ -60,10 +60,10 @@ impl Bounded for i32 {
     const MAX: i64 = Self::MAX as i64;
 }
 
-impl<'de, T: Bounded> Deserialize<'de> for Whole<T> {
+impl<'de, T: Bounded> Deserialize<'de> for Integer<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = serde_json::Number::deserialize(deserializer)?;
-        let fitting = whole(&number).and_then(|whole| T::try_from(whole).ok());
+        let fitting = integer(&number).and_then(|whole| T::try_from(whole).ok());
         fitting.map(Self).ok_or_else(|| {
             let (which, bound) = if number.as_f64().is_some_and(|value| value < 0.0) {
                 ("less than the minimum", T::MIN)
@@ -76,7 +76,7 @@ impl<'de, T: Bounded> Deserialize<'de> for Whole<T> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the bounds")]
-fn whole(number: &serde_json::Number) -> Option<i64> {
+fn integer(number: &serde_json::Number) -> Option<i64> {
     /// 2^63, to which doubles round integers that are out of range.
     const BOUND: f64 = 9_223_372_036_854_775_808.0;
     if let Some(whole) = number.as_i64() {

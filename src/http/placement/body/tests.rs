@@ -3,15 +3,15 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Body, Ordered, Whole};
+use super::{Body, Integer, Ordered};
 use crate::http::placement::schema::{Schema, integer, map, object, string};
 
 #[derive(Debug, Deserialize, PartialEq)]
-struct Wanted {
+struct TestBody {
     name: Option<String>,
-    count: Option<Whole>,
-    small: Option<Whole<i32>>,
-    amounts: Option<Ordered<Whole>>,
+    count: Option<Integer>,
+    small: Option<Integer<i32>>,
+    amounts: Option<Ordered<Integer>>,
 }
 
 fn schema() -> Schema {
@@ -24,7 +24,7 @@ fn schema() -> Schema {
         .for_bodies()
 }
 
-fn parse(text: impl Into<Bytes>) -> Result<Wanted, String> {
+fn parse(text: impl Into<Bytes>) -> Result<TestBody, String> {
     Body(text.into()).parse(&schema()).map_err(|problem| {
         assert_eq!(problem.status, 400);
         problem.detail
@@ -36,26 +36,26 @@ fn what_is_not_json_is_malformed() {
     let deep = "[".repeat(100_000);
     for text in ["", "{", "{'a': 1}", "NaN", "{\"count\": -Infinity}", "{\"count\": 1e999}", &deep]
     {
-        let told = parse(text.to_owned()).unwrap_err();
-        assert!(told.starts_with("Malformed JSON: "), "{told}");
+        let message = parse(text.to_owned()).unwrap_err();
+        assert!(message.starts_with("Malformed JSON: "), "{message}");
     }
     for bytes in [&b"{\"name\": \"\xff\"}"[..], b"{\"name\": \"\\ud800\"}", b"\xef\xbb\xbf{}"] {
-        let told = parse(bytes.to_vec()).unwrap_err();
-        assert!(told.starts_with("Malformed JSON: "), "{told}");
+        let message = parse(bytes.to_vec()).unwrap_err();
+        assert!(message.starts_with("Malformed JSON: "), "{message}");
     }
 }
 
 #[test]
 fn a_nul_is_refused_wherever_it_stands() {
     for text in [r#"{"name": "a\u0000"}"#, r#"{"amounts": {"a\u0000": 1}}"#] {
-        let told = parse(text).unwrap_err();
-        assert_eq!(told, "JSON does not validate: a NUL character is not allowed in a text");
+        let message = parse(text).unwrap_err();
+        assert_eq!(message, "JSON does not validate: a NUL character is not allowed in a text");
     }
 }
 
 #[test]
 fn of_a_repeated_member_the_last_counts() {
-    assert_eq!(parse(r#"{"count": 1, "count": 2}"#).unwrap().count, Some(Whole(2)));
+    assert_eq!(parse(r#"{"count": 1, "count": 2}"#).unwrap().count, Some(Integer(2)));
 }
 
 #[test]
@@ -68,30 +68,30 @@ fn whole_numbers_may_be_written_as_doubles() {
         ("9223372036854775807", i64::MAX),
         ("-9223372036854775808", i64::MIN),
     ] {
-        let wanted = parse(format!("{{\"count\": {text}}}")).unwrap();
-        assert_eq!(wanted.count, Some(Whole(expected)), "{text}");
+        let parsed = parse(format!("{{\"count\": {text}}}")).unwrap();
+        assert_eq!(parsed.count, Some(Integer(expected)), "{text}");
     }
 }
 
 #[test]
 fn numbers_beyond_all_bounds_are_refused() {
-    for (text, told) in [
+    for (text, message) in [
         ("9223372036854775808", "9223372036854775808 is greater than the maximum of"),
         ("1e300", "1e+300 is greater than the maximum of"),
         ("-1e300", "-1e+300 is less than the minimum of"),
     ] {
         let detail = parse(format!("{{\"count\": {text}}}")).unwrap_err();
-        assert!(detail.starts_with(&format!("JSON does not validate: {told}")), "{detail}");
+        assert!(detail.starts_with(&format!("JSON does not validate: {message}")), "{detail}");
     }
     let detail = parse("{\"small\": 2147483648}".to_owned()).unwrap_err();
-    let told = "2147483648 is greater than the maximum of 2147483647";
-    assert_eq!(detail, format!("JSON does not validate: {told}"));
+    let message = "2147483648 is greater than the maximum of 2147483647";
+    assert_eq!(detail, format!("JSON does not validate: {message}"));
 }
 
 #[test]
 fn members_keep_their_order() {
-    let wanted = parse(r#"{"amounts": {"b": 1, "a": 2, "c": 3}}"#).unwrap();
-    let names: Vec<_> = wanted.amounts.unwrap().0.into_iter().map(|(name, _)| name).collect();
+    let parsed = parse(r#"{"amounts": {"b": 1, "a": 2, "c": 3}}"#).unwrap();
+    let names: Vec<_> = parsed.amounts.unwrap().0.into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["b", "a", "c"]);
 }
 

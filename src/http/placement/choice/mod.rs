@@ -13,7 +13,7 @@ use crate::http::api::routes::{Elsewhere, Media, Row, methods};
 pub(super) fn choose<'r>(
     rows: &'r [Row<Placement>],
     method: &Method,
-    asked: Microversion,
+    microversion: Microversion,
     media: &Offered,
 ) -> Result<&'r Row<Placement>, Problem> {
     // The allowed methods without the one that the client tried.
@@ -29,7 +29,7 @@ pub(super) fn choose<'r>(
     if first.media_before_version {
         check_media(first.media, media)?;
     }
-    let row = same_method().find(|row| row.versions.contain(asked));
+    let row = same_method().find(|row| row.versions.contain(microversion));
     let row = row.ok_or_else(|| match first.elsewhere {
         Elsewhere::NotFound => Problem::not_found(""),
         Elsewhere::NotAllowed => Problem::method_not_allowed("", allow()),

@@ -24,10 +24,10 @@ fn route(form: &str) -> Route<Placement> {
 }
 
 /// Returns the status of the refusal, or 200 and the first version of the chosen row.
-fn outcome(request: &str, asked: Microversion, offered: &Offered) -> String {
+fn outcome(request: &str, microversion: Microversion, offered: &Offered) -> String {
     let (method, form) = request.split_once(' ').unwrap();
     let method: Method = method.parse().unwrap();
-    match choose(&route(form).rows, &method, asked, offered) {
+    match choose(&route(form).rows, &method, microversion, offered) {
         Ok(row) => row.versions.to_string(),
         Err(problem) => {
             let allow = problem.allow.map(|allow| format!(" {allow}")).unwrap_or_default();
@@ -39,7 +39,7 @@ fn outcome(request: &str, asked: Microversion, offered: &Offered) -> String {
 #[test]
 fn method_then_version_then_media_type() {
     let json = offered("application/json", "application/json");
-    for (request, asked, expected) in [
+    for (request, microversion, expected) in [
         ("GET /", INITIAL, "1.0-"),
         ("POST /", INITIAL, "405 GET"),
         ("HEAD /", INITIAL, "405 GET"),
@@ -55,14 +55,14 @@ fn method_then_version_then_media_type() {
         ("DELETE /resource_providers/{uuid}/inventories", AGGREGATES, "405 GET, POST, PUT"),
         ("DELETE /resource_providers/{uuid}/inventories", LATEST, "1.5-"),
     ] {
-        assert_eq!(outcome(request, asked, &json), expected, "{request} {asked}");
+        assert_eq!(outcome(request, microversion, &json), expected, "{request} {microversion}");
     }
 }
 
 #[test]
 fn media_types_are_looked_at_after_the_version_but_for_aggregates() {
     let html = offered("text/plain", "text/html");
-    for (request, asked, expected) in [
+    for (request, microversion, expected) in [
         ("GET /", INITIAL, "1.0-"),
         ("GET /resource_providers", INITIAL, "406"),
         ("POST /resource_providers", INITIAL, "415"),
@@ -77,20 +77,20 @@ fn media_types_are_looked_at_after_the_version_but_for_aggregates() {
         ("PUT /resource_classes/{name}", LATEST, "1.7-"),
         ("DELETE /resource_providers/{uuid}", LATEST, "1.0-"),
     ] {
-        assert_eq!(outcome(request, asked, &html), expected, "{request} {asked}");
+        assert_eq!(outcome(request, microversion, &html), expected, "{request} {microversion}");
     }
 }
 
 #[test]
 fn the_media_type_of_a_body_is_told_without_its_parameters() {
-    let told = |content_type| {
+    let check = |content_type| {
         let providers = route("/resource_providers").rows;
         choose(&providers, &Method::POST, LATEST, &offered(content_type, "")).map(|_| ())
     };
-    assert_eq!(told("application/json"), Ok(()));
-    assert_eq!(told("application/json; charset=utf-8"), Ok(()));
+    assert_eq!(check("application/json"), Ok(()));
+    assert_eq!(check("application/json; charset=utf-8"), Ok(()));
     for (content_type, named) in [("", "None"), ("text/plain;x=y", "text/plain")] {
         let detail = format!("The media type {named} is not supported, use application/json");
-        assert_eq!(told(content_type).unwrap_err().detail, detail);
+        assert_eq!(check(content_type).unwrap_err().detail, detail);
     }
 }

@@ -109,12 +109,14 @@ impl Problem {
             });
             return body.to_string();
         }
-        let no_version = to.asked.is_none() && self.status == StatusCode::NOT_ACCEPTABLE;
+        let no_version = to.microversion.is_none() && self.status == StatusCode::NOT_ACCEPTABLE;
         let error = ErrorView {
             status,
             title: title(self.status),
             detail: strip_tags(&self.body(to, str::to_owned)),
-            code: to.asked.and_then(|asked| asked.show(microversion::ERROR_CODES, self.code)),
+            code: to
+                .microversion
+                .and_then(|microversion| microversion.show(microversion::ERROR_CODES, self.code)),
             request_id: to.request_id,
             max_version: no_version.then(|| microversion::LATEST.to_string()),
             min_version: no_version.then(|| microversion::INITIAL.to_string()),
@@ -203,7 +205,7 @@ pub(super) struct Recipient<'r> {
     /// Content type and accepted types.
     pub(super) offered: &'r Offered,
     /// The requested version; `None` if it is not known yet.
-    pub(super) asked: Option<Microversion>,
+    pub(super) microversion: Option<Microversion>,
     pub(super) request_id: &'r str,
 }
 

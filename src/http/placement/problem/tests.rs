@@ -8,22 +8,22 @@ use crate::http::placement::microversion::{ERROR_CODES, INITIAL, Microversion};
 use crate::model::Refusal;
 use crate::store::Error;
 
-fn answer(problem: Problem, accept: &str, asked: Option<Microversion>) -> Response {
+fn answer(problem: Problem, accept: &str, microversion: Option<Microversion>) -> Response {
     let headers = [(ACCEPT, accept), (CONTENT_TYPE, "text/x")];
     let headers: HeaderMap =
         headers.into_iter().map(|(name, value)| (name, value.parse().unwrap())).collect();
     let (method, offered) = (&Method::PUT, &Offered::of(&headers));
-    problem.render(&Recipient { method, offered, asked, request_id: "req-1" })
+    problem.render(&Recipient { method, offered, microversion, request_id: "req-1" })
 }
 
-async fn rendered(problem: Problem, accept: &str, asked: Option<Microversion>) -> String {
-    let response = answer(problem, accept, asked);
+async fn rendered(problem: Problem, accept: &str, microversion: Option<Microversion>) -> String {
+    let response = answer(problem, accept, microversion);
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     String::from_utf8(body.to_vec()).unwrap()
 }
 
-async fn json(problem: Problem, asked: Option<Microversion>) -> String {
-    rendered(problem, "application/json", asked).await
+async fn json(problem: Problem, microversion: Option<Microversion>) -> String {
+    rendered(problem, "application/json", microversion).await
 }
 
 #[tokio::test]
@@ -72,9 +72,9 @@ async fn a_version_nobody_has_is_told_which_there_are() {
 
 #[tokio::test]
 async fn who_is_not_known_is_told_in_a_shape_of_its_own() {
-    let told = json(Problem::unauthorized(), None).await;
-    assert!(told.starts_with("{\"message\":\"This server could not verify"), "{told}");
-    assert!(told.ends_with(
+    let text = json(Problem::unauthorized(), None).await;
+    assert!(text.starts_with("{\"message\":\"This server could not verify"), "{text}");
+    assert!(text.ends_with(
         "<br /><br />\\n\\n\\n\",\"code\":\"401 Unauthorized\",\"title\":\"Unauthorized\"}"
     ));
 }

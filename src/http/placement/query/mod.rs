@@ -36,7 +36,7 @@ pub(super) struct Grammar {
 
 impl Grammar {
     /// Returns the grammar of a version.
-    pub(super) fn at(asked: Microversion) -> Self {
+    pub(super) fn at(microversion: Microversion) -> Self {
         let first = Self {
             forbidden_traits: false,
             any_traits: false,
@@ -50,7 +50,7 @@ impl Grammar {
             .then(FORBIDDEN_AGGREGATES, |it| Self { forbidden_aggregates: true, ..it })
             .then(NAMED_GROUPS, |it| Self { named_groups: true, ..it })
             .then(ANY_TRAITS, |it| Self { any_traits: true, ..it })
-            .at(asked)
+            .at(microversion)
     }
 }
 

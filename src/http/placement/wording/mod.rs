@@ -25,7 +25,7 @@ pub(super) fn text(violation: &Violation<'_>) -> String {
 fn message(violation: &Violation<'_>) -> String {
     let value = repr(violation.value);
     let bound = &violation.schema[violation.keyword];
-    let said = |one: &'static str, other: &'static str| if *bound == 1 { one } else { other };
+    let choose = |one: &'static str, other: &'static str| if *bound == 1 { one } else { other };
     match violation.keyword {
         "additionalProperties" => unexpected_message(violation),
         "anyOf" => format!("{value} is not valid under any of the given schemas"),
@@ -35,10 +35,10 @@ fn message(violation: &Violation<'_>) -> String {
         "maxLength" => format!("{value} is too long"),
         "minimum" => format!("{value} is less than the minimum of {}", repr(bound)),
         "minItems" | "minLength" => {
-            format!("{value} {}", said("should be non-empty", "is too short"))
+            format!("{value} {}", choose("should be non-empty", "is too short"))
         }
         "minProperties" => {
-            format!("{value} {}", said("should be non-empty", "does not have enough properties"))
+            format!("{value} {}", choose("should be non-empty", "does not have enough properties"))
         }
         "pattern" => format!("{value} does not match {}", repr(bound)),
         "required" => format!("{} is a required property", listed(&violation.names)),

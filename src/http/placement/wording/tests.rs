@@ -55,7 +55,7 @@ fn policy() -> Shape {
         .closed()
 }
 
-fn told(schema: &Schema, json: &str) -> String {
+fn violation_text(schema: &Schema, json: &str) -> String {
     let value: Value = serde_json::from_str(json).unwrap();
     schema.check(&value).expect_err(json)
 }
@@ -392,15 +392,15 @@ On instance['limit']:",
 #[test]
 fn a_violation_is_told_in_the_words_clients_know() {
     for (shape, json, text) in WHOLE_TEXTS {
-        assert_eq!(told(&shape().for_bodies(), json), *text, "{json}");
+        assert_eq!(violation_text(&shape().for_bodies(), json), *text, "{json}");
     }
 }
 
 #[test]
 fn of_several_violations_the_one_is_told_that_python_tells() {
     for (shape, json, text) in SHORT_TEXTS {
-        let told = told(&shape().for_bodies(), json);
-        let lines: Vec<&str> = told.lines().collect();
+        let violation = violation_text(&shape().for_bodies(), json);
+        let lines: Vec<&str> = violation.lines().collect();
         let kept = lines.iter().enumerate().filter(|(nth, line)| {
             *nth == 0 || line.starts_with("Failed ") || line.starts_with("On ")
         });
@@ -443,12 +443,12 @@ fn a_long_value_is_cut() {
     let long = "k".repeat(300_000);
     let items = format!(r#"{{"{long}": [{}1]}}"#, r#""a", "#.repeat(100_000));
     for json in [items.clone(), format!(r#"{{"a": {items}}}"#), format!(r#"{{"a": ["{long}"]}}"#)] {
-        let text = told(&mappings().for_bodies(), &json);
+        let text = violation_text(&mappings().for_bodies(), &json);
         assert!(text.contains("..."), "{text}");
         assert!(text.len() < 100_000, "{} bytes", text.len());
     }
     let names = (0..100_000).map(|nth| format!(r#""-{nth}": 1"#)).collect::<Vec<_>>().join(",");
-    let text = told(&object().closed().for_bodies(), &format!("{{{names}}}"));
+    let text = violation_text(&object().closed().for_bodies(), &format!("{{{names}}}"));
     assert!(text.starts_with("Additional properties are not allowed ('-0', '-1', '-10', "));
     assert!(text.contains("... were unexpected)") && text.len() < 100_000, "{}", text.len());
 }

@@ -18,7 +18,7 @@ const SHOWN_MAX: usize = 300;
 
 /// A key of a body.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Key {
+pub(super) struct BodyKey {
     pub(super) name: &'static str,
     /// The check of its value.
     pub(super) check: Check,
@@ -40,12 +40,12 @@ pub(super) enum Check {
     Custom(&'static str, fn(&Value) -> Result<(), String>),
 }
 
-pub(super) const fn required(name: &'static str, check: Check) -> Key {
-    Key { name, check, required: true }
+pub(super) const fn required(name: &'static str, check: Check) -> BodyKey {
+    BodyKey { name, check, required: true }
 }
 
-pub(super) const fn optional(name: &'static str, check: Check) -> Key {
-    Key { name, check, required: false }
+pub(super) const fn optional(name: &'static str, check: Check) -> BodyKey {
+    BodyKey { name, check, required: false }
 }
 
 /// Parses a body as an object, whatever its media type.
@@ -69,12 +69,12 @@ pub(super) fn read(body: &[u8]) -> Result<Object, Problem> {
 }
 
 /// Checks a body. `keys` are the allowed keys, in alphabetical order.
-pub(super) fn check(body: &Object, keys: &[Key]) -> Result<(), Problem> {
+pub(super) fn check(body: &Object, keys: &[BodyKey]) -> Result<(), Problem> {
     fault(body, keys).map_or(Ok(()), |fault| Err(Problem::bad_request(fault)))
 }
 
 /// Returns the message for a body, if it is invalid.
-fn fault(body: &Object, keys: &[Key]) -> Option<String> {
+fn fault(body: &Object, keys: &[BodyKey]) -> Option<String> {
     if body.is_empty() {
         return Some("-> top level has no data to validate against schema".to_owned());
     }
@@ -91,7 +91,7 @@ fn fault(body: &Object, keys: &[Key]) -> Option<String> {
 }
 
 /// Returns the message for the first key, in alphabetical order, that is not allowed.
-fn unexpected(body: &Object, keys: &[Key]) -> Option<String> {
+fn unexpected(body: &Object, keys: &[BodyKey]) -> Option<String> {
     let strangers =
         body.iter().filter(|(name, _)| keys.iter().all(|key| key.name != name.as_str()));
     let (name, value) = strangers.min_by_key(|(name, _)| name.as_str())?;

@@ -1,8 +1,8 @@
 use serde_json::{Value, json};
 
-use super::{Check, DESCRIPTION_MAX, Key, NAME_MAX, fault, optional, read, required};
+use super::{BodyKey, Check, DESCRIPTION_MAX, NAME_MAX, fault, optional, read, required};
 
-const GROUP: [Key; 3] = [
+const GROUP: [BodyKey; 3] = [
     optional("description", Check::TextOrNull(DESCRIPTION_MAX)),
     required("name", Check::Name(NAME_MAX)),
     required("type", Check::Text(NAME_MAX)),
@@ -11,15 +11,15 @@ fn list(value: &Value) -> Result<(), String> {
     value.as_array().map(|_| ()).ok_or_else(|| "not of type array".to_owned())
 }
 
-const ONE: [Key; 1] = [required("members", Check::Custom("array", list))];
-const PLAN: [Key; 4] = [
+const ONE: [BodyKey; 1] = [required("members", Check::Custom("array", list))];
+const PLAN: [BodyKey; 4] = [
     required("plan_name", Check::Name(NAME_MAX)),
     required("resources", Check::Dictionary),
     required("stack_id", Check::Custom("id", |_| Err("must be an id".to_owned()))),
     optional("timeout", Check::Text(NAME_MAX)),
 ];
 
-fn words(body: &Value, keys: &[Key]) -> String {
+fn words(body: &Value, keys: &[BodyKey]) -> String {
     fault(body.as_object().unwrap(), keys).unwrap_or_default()
 }
 
@@ -94,14 +94,14 @@ fn texts_are_bounded_in_characters_and_shown_in_part() {
 
 #[test]
 fn a_body_is_an_object() {
-    let told = |body: &str| read(body.as_bytes()).map_err(|problem| problem.detail);
-    assert_eq!(told("{\"a\": 1}").unwrap().len(), 1);
+    let parse = |body: &str| read(body.as_bytes()).map_err(|problem| problem.detail);
+    assert_eq!(parse("{\"a\": 1}").unwrap().len(), 1);
     for empty in ["", "  \r\n"] {
-        assert_eq!(told(empty).unwrap_err(), "No JSON object could be decoded");
+        assert_eq!(parse(empty).unwrap_err(), "No JSON object could be decoded");
     }
     for bad in ["[]", "null", "1", "\"a\"", "{", "{\"a\": }", "{\"a\": \"\\u0000\"}", "{} {}"] {
-        assert!(told(bad).is_err(), "{bad}");
+        assert!(parse(bad).is_err(), "{bad}");
     }
-    assert!(told("{\"a\": {\"b\\u0000\": 1}}").is_err());
-    assert!(told(&"[".repeat(100_000)).is_err());
+    assert!(parse("{\"a\": {\"b\\u0000\": 1}}").is_err());
+    assert!(parse(&"[".repeat(100_000)).is_err());
 }

@@ -63,21 +63,21 @@ fn groups(query: Shape, names: &[&str], suffix: &str) -> Shape {
 /// Converts a query into a request.
 pub(in crate::http) fn request(
     query: &Query,
-    asked: Microversion,
+    microversion: Microversion,
     options: &Options,
 ) -> Result<Request, Problem> {
-    query.check(LIST_QUERY.at(asked))?;
-    let grammar = Grammar::at(asked);
+    query.check(LIST_QUERY.at(microversion))?;
+    let grammar = Grammar::at(microversion);
     let limit = limit(query)?;
     let root = root_traits(query, grammar)?;
     let same_subtree = same_subtree(query)?;
     let groups = collect_groups(query, grammar)?;
-    if asked.has(SAME_SUBTREE) {
+    if microversion.has(SAME_SUBTREE) {
         check_subtrees(&groups, &same_subtree)?;
     } else {
         check_orphans(&groups)?;
     }
-    if asked.has(FORBIDDEN_TRAITS) {
+    if microversion.has(FORBIDDEN_TRAITS) {
         check_conflicts(&groups)?;
     }
     // If the policy is repeated, the first one applies.
@@ -99,7 +99,7 @@ pub(in crate::http) fn request(
         max_candidates: options.max_allocation_candidates,
         strategy: options.generation_strategy,
         order: order(&options.candidate_order),
-        nested: asked.has(NESTED_CANDIDATES),
+        nested: microversion.has(NESTED_CANDIDATES),
     })
 }
 

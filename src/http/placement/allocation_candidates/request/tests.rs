@@ -15,13 +15,13 @@ use crate::search::{self, Group, Policy, Request, Strategy as Order};
 
 const A: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");
 
-fn parsed(asked: Microversion, text: &str) -> Result<Request, Problem> {
-    request(&Query::parse(text).unwrap(), asked, &Options::default())
+fn parsed(microversion: Microversion, text: &str) -> Result<Request, Problem> {
+    request(&Query::parse(text).unwrap(), microversion, &Options::default())
 }
 
 /// Returns the code and the detail of the error, without its constant prefix.
-fn told(asked: Microversion, text: &str) -> (Code, String) {
-    let problem = parsed(asked, text).expect_err(text);
+fn refusal(microversion: Microversion, text: &str) -> (Code, String) {
+    let problem = parsed(microversion, text).expect_err(text);
     assert_eq!(problem.status, 400);
     (problem.code, problem.detail)
 }
@@ -47,9 +47,11 @@ fn each_parameter_comes_with_its_version() {
         (SAME_SUBTREE, "resources_A=VCPU:1&same_subtree=_A"),
         (ANY_TRAITS, "required=in:A,B"),
     ] {
-        for (asked, _) in HISTORY.iter().filter(|(asked, _)| asked.has(ALLOCATION_CANDIDATES)) {
-            let outcome = parsed(*asked, &format!("resources=VCPU:1&{parameter}"));
-            assert_eq!(outcome.is_ok(), asked.has(since), "{asked} {parameter}");
+        for (microversion, _) in
+            HISTORY.iter().filter(|(microversion, _)| microversion.has(ALLOCATION_CANDIDATES))
+        {
+            let outcome = parsed(*microversion, &format!("resources=VCPU:1&{parameter}"));
+            assert_eq!(outcome.is_ok(), microversion.has(since), "{microversion} {parameter}");
         }
     }
     assert!(parsed(LATEST, "resources=VCPU:1&other=1").is_err());
@@ -70,8 +72,8 @@ fn groups_stand_in_the_order_in_which_they_are_first_named() {
 
 #[test]
 fn an_underscore_belongs_to_the_suffix() {
-    let suffixes = |asked, text| -> Vec<String> {
-        parsed(asked, text).unwrap().groups.into_iter().map(|group| group.suffix).collect()
+    let suffixes = |microversion, text| -> Vec<String> {
+        parsed(microversion, text).unwrap().groups.into_iter().map(|group| group.suffix).collect()
     };
     assert_eq!(suffixes(LATEST, "resources_1=VCPU:1"), ["_1"]);
     assert_eq!(suffixes(LATEST, "resources-=VCPU:1"), ["-"]);
@@ -127,7 +129,7 @@ fn root_required_is_flat_and_given_once() {
         ),
     ] {
         let text = format!("resources=VCPU:1&root_required={text}");
-        assert_eq!(told(LATEST, &text), (code, detail.to_owned()));
+        assert_eq!(refusal(LATEST, &text), (code, detail.to_owned()));
     }
 }
 
@@ -166,7 +168,7 @@ fn from_1_36_a_subtree_may_have_groups_without_resources() {
             "Real suffixes should be specified in `same_subtree`: ['_C'] not found in ['_A'].",
         ),
     ] {
-        assert_eq!(told(LATEST, text), (code, detail.to_owned()), "{text}");
+        assert_eq!(refusal(LATEST, text), (code, detail.to_owned()), "{text}");
     }
 }
 
@@ -186,7 +188,7 @@ fn before_1_36_every_group_has_resources() {
         ("resources=VCPU:1&required1=!X", "All request groups must specify resources."),
         ("limit=5", "At least one request group (`resources` or `resources{$S}`) is required."),
     ] {
-        assert_eq!(told(ROOT_REQUIRED, text), (Code::Undefined, detail.to_owned()), "{text}");
+        assert_eq!(refusal(ROOT_REQUIRED, text), (Code::Undefined, detail.to_owned()), "{text}");
     }
 }
 
@@ -196,7 +198,7 @@ fn a_clause_must_not_be_forbidden_whole() {
                 required1=C,!C&group_policy=none";
     let detail = "Conflicting required and forbidden traits found in the following traits keys: \
                   required1: (C), required: (A, B)";
-    assert_eq!(told(LATEST, text), (Code::Undefined, detail.to_owned()));
+    assert_eq!(refusal(LATEST, text), (Code::Undefined, detail.to_owned()));
     assert!(parsed(LATEST, "resources=VCPU:1&required=in:A,B&required=!A").is_ok());
 }
 
@@ -205,7 +207,7 @@ fn more_than_one_suffixed_group_needs_a_policy() {
     let two = "resources_A=VCPU:1&resources_B=VCPU:1";
     let detail = "The \"group_policy\" parameter is required when specifying more than one \
                   \"resources{N}\" parameter.";
-    assert_eq!(told(LATEST, two), (Code::Undefined, detail.to_owned()));
+    assert_eq!(refusal(LATEST, two), (Code::Undefined, detail.to_owned()));
     let policy = |text: &str| parsed(LATEST, text).map(|request| request.policy).ok();
     assert_eq!(policy(&format!("{two}&group_policy=none")), Some(Policy::None));
     assert_eq!(policy(&format!("{two}&group_policy=isolate")), Some(Policy::Isolate));
@@ -222,12 +224,12 @@ fn the_options_and_the_version_set_the_rest() {
         ..Options::default()
     };
     let query = Query::parse("resources=VCPU:1").unwrap();
-    let told = request(&query, REPARENTING, &options).unwrap();
-    assert_eq!((told.max_candidates, told.strategy), (Some(7), Order::BreadthFirst));
-    assert!(matches!(told.order, search::Order::Random(_)) && told.nested);
-    let told = request(&query, CANDIDATES_MEMBER_OF, &Options::default()).unwrap();
+    let converted = request(&query, REPARENTING, &options).unwrap();
+    assert_eq!((converted.max_candidates, converted.strategy), (Some(7), Order::BreadthFirst));
+    assert!(matches!(converted.order, search::Order::Random(_)) && converted.nested);
+    let converted = request(&query, CANDIDATES_MEMBER_OF, &Options::default()).unwrap();
     assert_eq!(
-        (told.max_candidates, told.order, told.nested),
+        (converted.max_candidates, converted.order, converted.nested),
         (None, search::Order::Stored, false)
     );
     assert!(parsed(NESTED_CANDIDATES, "resources=VCPU:1").unwrap().nested);

@@ -39,17 +39,17 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Returns the shape of the response to a request.
-    pub(super) fn of(asked: Microversion, request: &Request, world: &World) -> Self {
+    pub(super) fn of(microversion: Microversion, request: &Request, world: &World) -> Self {
         let named = request.groups.iter().flat_map(|group| &group.resources);
         let mut requested: Vec<_> = named.filter_map(|(class, _)| world.class_id(class)).collect();
         requested.sort_unstable();
         requested.dedup();
         Self {
-            by_provider: asked.has(ALLOCATIONS_BY_PROVIDER),
-            mappings: asked.has(MAPPINGS),
-            traits: asked.has(REQUIRED_TRAITS),
-            family: asked.has(NESTED_CANDIDATES),
-            classes: (!asked.has(SUMMARIES_SHOW_ALL_CLASSES)).then_some(requested),
+            by_provider: microversion.has(ALLOCATIONS_BY_PROVIDER),
+            mappings: microversion.has(MAPPINGS),
+            traits: microversion.has(REQUIRED_TRAITS),
+            family: microversion.has(NESTED_CANDIDATES),
+            classes: (!microversion.has(SUMMARIES_SHOW_ALL_CLASSES)).then_some(requested),
         }
     }
 }

@@ -70,23 +70,23 @@ fn world() -> Arc<World> {
     Arc::new(World::build(catalogue, vec![root, child]))
 }
 
-fn request(asked: Microversion, resources: &[(&str, i64)]) -> Request {
+fn request(microversion: Microversion, resources: &[(&str, i64)]) -> Request {
     let resources =
         resources.iter().map(|(class, amount)| ((*class).to_owned(), *amount)).collect();
     Request {
         groups: vec![Group { resources, ..Group::default() }],
-        nested: asked.has(NESTED_CANDIDATES),
+        nested: microversion.has(NESTED_CANDIDATES),
         ..Request::default()
     }
 }
 
-fn writing(asked: Microversion, request: &Request, world: Arc<World>) -> Writing {
-    let shape = Shape::of(asked, request, &world);
+fn writing(microversion: Microversion, request: &Request, world: Arc<World>) -> Writing {
+    let shape = Shape::of(microversion, request, &world);
     Writing::new(search::find(world, request).unwrap(), shape, 0)
 }
 
-fn answer(asked: Microversion, resources: &[(&str, i64)]) -> Value {
-    let mut writing = writing(asked, &request(asked, resources), world());
+fn answer(microversion: Microversion, resources: &[(&str, i64)]) -> Value {
+    let mut writing = writing(microversion, &request(microversion, resources), world());
     assert_eq!(writing.write(usize::MAX), Stopped::Done);
     serde_json::from_slice(&writing.take(0)).unwrap()
 }
@@ -94,8 +94,8 @@ fn answer(asked: Microversion, resources: &[(&str, i64)]) -> Value {
 #[test]
 fn a_candidate_lists_providers_first_and_keys_them_from_1_12() {
     let (root, child) = (ROOT.to_string(), CHILD.to_string());
-    let allocations = |asked| {
-        let mut answer = answer(asked, &[("VCPU", 2)]);
+    let allocations = |microversion| {
+        let mut answer = answer(microversion, &[("VCPU", 2)]);
         answer["allocation_requests"].take()
     };
     assert_eq!(
@@ -120,8 +120,8 @@ fn a_candidate_lists_providers_first_and_keys_them_from_1_12() {
 #[test]
 fn a_summary_shows_more_and_more() {
     let (root, child) = (ROOT.to_string(), CHILD.to_string());
-    let summaries = |asked| {
-        let mut answer = answer(asked, &[("VCPU", 2)]);
+    let summaries = |microversion| {
+        let mut answer = answer(microversion, &[("VCPU", 2)]);
         answer["provider_summaries"].take()
     };
     let cpus = json!({"VCPU": {"capacity": 7, "used": 2}});
@@ -155,8 +155,8 @@ fn a_summary_shows_more_and_more() {
 
 #[test]
 fn to_1_26_only_the_classes_asked_for_are_shown() {
-    let classes = |asked| {
-        let answer = answer(asked, &[("MEMORY_MB", 8)]);
+    let classes = |microversion| {
+        let answer = answer(microversion, &[("MEMORY_MB", 8)]);
         let resources = &answer["provider_summaries"][ROOT.to_string()]["resources"];
         resources.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
@@ -197,13 +197,13 @@ fn in_parts(mut writing: Writing, enough: usize) -> (String, usize) {
 
 #[test]
 fn a_large_answer_comes_in_parts_of_one_text() {
-    let asked = request(LATEST, &[("VCPU", 1)]);
+    let query = request(LATEST, &[("VCPU", 1)]);
     let world = many(2000);
-    let (whole, once) = in_parts(writing(LATEST, &asked, Arc::clone(&world)), usize::MAX);
-    let (text, parts) = in_parts(writing(LATEST, &asked, world), 10_000);
+    let (complete, once) = in_parts(writing(LATEST, &query, Arc::clone(&world)), usize::MAX);
+    let (text, parts) = in_parts(writing(LATEST, &query, world), 10_000);
     assert!(once == 1 && parts > 10);
-    assert_eq!(text, whole);
-    let answer: Value = serde_json::from_str(&whole).unwrap();
+    assert_eq!(text, complete);
+    let answer: Value = serde_json::from_str(&complete).unwrap();
     assert_eq!(answer["allocation_requests"].as_array().map(Vec::len), Some(2000));
     assert_eq!(answer["provider_summaries"].as_object().map(serde_json::Map::len), Some(2000));
 }
@@ -211,12 +211,12 @@ fn a_large_answer_comes_in_parts_of_one_text() {
 /// A tree's summaries may span two parts.
 #[test]
 fn parts_may_end_anywhere() {
-    for asked in [ALLOCATION_CANDIDATES, NESTED_CANDIDATES, LATEST] {
-        let wanted = request(asked, &[("VCPU", 1), ("MEMORY_MB", 1)]);
-        let (whole, _) = in_parts(writing(asked, &wanted, world()), usize::MAX);
-        for enough in 1..whole.len() {
-            let (text, _) = in_parts(writing(asked, &wanted, world()), enough);
-            assert_eq!(text, whole, "{enough}");
+    for microversion in [ALLOCATION_CANDIDATES, NESTED_CANDIDATES, LATEST] {
+        let query = request(microversion, &[("VCPU", 1), ("MEMORY_MB", 1)]);
+        let (complete, _) = in_parts(writing(microversion, &query, world()), usize::MAX);
+        for enough in 1..complete.len() {
+            let (text, _) = in_parts(writing(microversion, &query, world()), enough);
+            assert_eq!(text, complete, "{enough}");
         }
     }
 }
@@ -254,13 +254,13 @@ fn an_answer_is_not_written_for_long_without_a_pause() {
         });
         Arc::new(World::build(catalogue, rows.collect()))
     };
-    let asked = request(LATEST, &[("CUSTOM_0", 1), ("CUSTOM_1", 1)]);
-    let (longest, pauses) = work_between_pauses(writing(LATEST, &asked, trees(40_000, 1)));
+    let query = request(LATEST, &[("CUSTOM_0", 1), ("CUSTOM_1", 1)]);
+    let (longest, pauses) = work_between_pauses(writing(LATEST, &query, trees(40_000, 1)));
     assert!(longest <= most && pauses > 0, "candidates: {longest} steps, {pauses} pauses");
 
     // One of a hundred classes is shown.
-    let asked = request(NESTED_CANDIDATES, &[("CUSTOM_0", 1), ("CUSTOM_1", 1)]);
-    let found = writing(REQUIRED_TRAITS, &asked, trees(8000, 100));
+    let query = request(NESTED_CANDIDATES, &[("CUSTOM_0", 1), ("CUSTOM_1", 1)]);
+    let found = writing(REQUIRED_TRAITS, &query, trees(8000, 100));
     let (longest, pauses) = work_between_pauses(found);
     assert!(longest <= most && pauses > 0, "summaries: {longest} steps, {pauses} pauses");
 }

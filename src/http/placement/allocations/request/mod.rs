@@ -7,7 +7,7 @@ use serde::Deserialize;
 use uuid::Uuid;
 
 use crate::http::app::Options;
-use crate::http::placement::body::{Ordered, Whole};
+use crate::http::placement::body::{Integer, Ordered};
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Ladder, MAPPINGS, Microversion,
     PROJECT_AND_USER,
@@ -86,11 +86,11 @@ fn with_type(body: Shape) -> Shape {
 /// The allocations of one consumer in a body. `A` is the form of the allocations, [`List`] or
 /// [`ByProvider`].
 #[derive(Deserialize)]
-pub(in crate::http::placement) struct Wanted<A> {
+pub(in crate::http::placement) struct AllocationsBody<A> {
     allocations: A,
     project_id: Option<String>,
     user_id: Option<String>,
-    consumer_generation: Option<Whole>,
+    consumer_generation: Option<Integer>,
     consumer_type: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub(in crate::http::placement) type ByProvider = Ordered<Resources>;
 #[derive(Deserialize)]
 pub(super) struct Entry {
     resource_provider: ProviderOfEntry,
-    resources: Ordered<Whole>,
+    resources: Ordered<Integer>,
 }
 
 #[derive(Deserialize)]
@@ -113,12 +113,12 @@ struct ProviderOfEntry {
 
 #[derive(Deserialize)]
 pub(in crate::http::placement) struct Resources {
-    resources: Ordered<Whole>,
+    resources: Ordered<Integer>,
 }
 
-impl From<Wanted<List>> for Wanted<ByProvider> {
+impl From<AllocationsBody<List>> for AllocationsBody<ByProvider> {
     /// If a provider is repeated, the last entry applies.
-    fn from(listed: Wanted<List>) -> Self {
+    fn from(listed: AllocationsBody<List>) -> Self {
         let mut by_provider: Vec<(String, Resources)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         for Entry { resource_provider, resources } in listed.allocations {
@@ -142,23 +142,23 @@ impl From<Wanted<List>> for Wanted<ByProvider> {
     }
 }
 
-impl Wanted<ByProvider> {
+impl AllocationsBody<ByProvider> {
     /// Converts the body into a claim of the consumer.
     pub(in crate::http::placement) fn into_claim(
         self,
         consumer: Uuid,
-        asked: Microversion,
+        microversion: Microversion,
         options: &Options,
     ) -> Result<ConsumerClaim, Problem> {
         let mut wants = Vec::new();
         for (provider, Resources { resources }) in self.allocations.0 {
             let uuid = dashed_uuid(&provider).ok_or_else(|| no_such_provider(&provider))?;
             let amounts = resources.0.into_iter();
-            wants.extend(amounts.map(|(class, Whole(amount))| (uuid, class, amount)));
+            wants.extend(amounts.map(|(class, Integer(amount))| (uuid, class, amount)));
         }
         let expected = match self.consumer_generation {
-            _ if !asked.has(CONSUMER_GENERATION) => Expected::Any,
-            Some(Whole(generation)) => Expected::Is(generation),
+            _ if !microversion.has(CONSUMER_GENERATION) => Expected::Any,
+            Some(Integer(generation)) => Expected::Is(generation),
             None => Expected::NoConsumer,
         };
         let nobody =
@@ -176,19 +176,19 @@ impl Wanted<ByProvider> {
 
 /// Returns the claims in a body with several consumers.
 pub(in crate::http::placement) fn claims(
-    wanted: Ordered<Wanted<ByProvider>>,
-    asked: Microversion,
+    bodies: Ordered<AllocationsBody<ByProvider>>,
+    microversion: Microversion,
     options: &Options,
 ) -> Result<Vec<ConsumerClaim>, Problem> {
-    let mut claims: Vec<ConsumerClaim> = Vec::with_capacity(wanted.0.len());
-    let mut consumers = HashSet::with_capacity(wanted.0.len());
-    for (text, wanted) in wanted.0 {
+    let mut claims: Vec<ConsumerClaim> = Vec::with_capacity(bodies.0.len());
+    let mut consumers = HashSet::with_capacity(bodies.0.len());
+    for (text, body) in bodies.0 {
         steps(1);
         let consumer = consumer_uuid(&text).ok_or_else(|| malformed_consumer(&text))?;
         if !consumers.insert(consumer) {
             return Err(Problem::bad_request(format!("Consumer {consumer} is named twice")));
         }
-        claims.push(wanted.into_claim(consumer, asked, options)?);
+        claims.push(body.into_claim(consumer, microversion, options)?);
     }
     Ok(claims)
 }

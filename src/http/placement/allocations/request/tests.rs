@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use uuid::{Uuid, uuid};
 
-use super::{ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, Wanted, claims};
+use super::{AllocationsBody, ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, claims};
 use crate::http::app::Options;
 use crate::http::placement::body::{Body, Ordered, tests::any_json};
 use crate::http::placement::microversion::{
@@ -24,8 +24,8 @@ fn body(value: &Value) -> Body {
 }
 
 /// The smallest body that a version accepts.
-fn least(asked: Microversion) -> Value {
-    let mut body = if asked.has(ALLOCATIONS_BY_PROVIDER) {
+fn least(microversion: Microversion) -> Value {
+    let mut body = if microversion.has(ALLOCATIONS_BY_PROVIDER) {
         json!({"allocations": {A.to_string(): {"resources": {"VCPU": 1}}}})
     } else {
         json!({"allocations": [{"resource_provider": {"uuid": A}, "resources": {"VCPU": 1}}]})
@@ -36,22 +36,22 @@ fn least(asked: Microversion) -> Value {
         (CONSUMER_GENERATION, "consumer_generation", json!(null)),
         (CONSUMER_TYPE, "consumer_type", json!("INSTANCE")),
     ] {
-        if asked.has(since) {
+        if microversion.has(since) {
             body[name] = value;
         }
     }
     body
 }
 
-fn accepts(asked: Microversion, value: &Value) -> bool {
-    REPLACE_BODY.at(asked).check(value).is_ok()
+fn accepts(microversion: Microversion, value: &Value) -> bool {
+    REPLACE_BODY.at(microversion).check(value).is_ok()
 }
 
 #[test]
 fn each_member_is_wanted_from_its_version_on_and_refused_before() {
-    for (asked, _) in HISTORY {
-        let least = least(*asked);
-        assert!(accepts(*asked, &least), "{asked}");
+    for (microversion, _) in HISTORY {
+        let least = least(*microversion);
+        assert!(accepts(*microversion, &least), "{microversion}");
         for (since, name, value) in [
             (PROJECT_AND_USER, "project_id", json!("p")),
             (PROJECT_AND_USER, "user_id", json!("u")),
@@ -61,35 +61,53 @@ fn each_member_is_wanted_from_its_version_on_and_refused_before() {
             let (mut with, mut without) = (least.clone(), least.clone());
             with[name] = value;
             without.as_object_mut().unwrap().remove(name);
-            assert_eq!(accepts(*asked, &with), asked.has(since), "{asked} with {name}");
-            assert_eq!(accepts(*asked, &without), !asked.has(since), "{asked} without {name}");
+            assert_eq!(
+                accepts(*microversion, &with),
+                microversion.has(since),
+                "{microversion} with {name}"
+            );
+            assert_eq!(
+                accepts(*microversion, &without),
+                !microversion.has(since),
+                "{microversion} without {name}"
+            );
         }
         let mut mapped = least.clone();
         mapped["mappings"] = json!({"": [A], "_NIC": [B]});
-        assert_eq!(accepts(*asked, &mapped), asked.has(MAPPINGS), "{asked} with mappings");
+        assert_eq!(
+            accepts(*microversion, &mapped),
+            microversion.has(MAPPINGS),
+            "{microversion} with mappings"
+        );
     }
 }
 
 #[test]
 fn nothing_may_be_allocated_from_1_28_and_always_by_post() {
-    for (asked, _) in HISTORY.iter().filter(|(asked, _)| asked.has(ALLOCATIONS_BY_PROVIDER)) {
-        let mut nothing = least(*asked);
+    for (microversion, _) in
+        HISTORY.iter().filter(|(microversion, _)| microversion.has(ALLOCATIONS_BY_PROVIDER))
+    {
+        let mut nothing = least(*microversion);
         nothing["allocations"] = json!({});
-        assert_eq!(accepts(*asked, &nothing), asked.has(CONSUMER_GENERATION), "{asked}");
+        assert_eq!(
+            accepts(*microversion, &nothing),
+            microversion.has(CONSUMER_GENERATION),
+            "{microversion}"
+        );
         let many = json!({ CONSUMER.to_string(): nothing });
-        assert_eq!(REPLACE_MANY_BODY.at(*asked).check(&many), Ok(()), "{asked}");
+        assert_eq!(REPLACE_MANY_BODY.at(*microversion).check(&many), Ok(()), "{microversion}");
     }
     assert!(REPLACE_MANY_BODY.at(LATEST).check(&json!({})).is_err());
 }
 
-fn claim(asked: Microversion, value: &Value) -> Result<ConsumerClaim, Problem> {
-    let schema = REPLACE_BODY.at(asked);
-    let wanted: Wanted<ByProvider> = if asked.has(ALLOCATIONS_BY_PROVIDER) {
+fn claim(microversion: Microversion, value: &Value) -> Result<ConsumerClaim, Problem> {
+    let schema = REPLACE_BODY.at(microversion);
+    let parsed: AllocationsBody<ByProvider> = if microversion.has(ALLOCATIONS_BY_PROVIDER) {
         body(value).parse(schema)?
     } else {
-        body(value).parse::<Wanted<List>>(schema)?.into()
+        body(value).parse::<AllocationsBody<List>>(schema)?.into()
     };
-    wanted.into_claim(CONSUMER, asked, &Options::default())
+    parsed.into_claim(CONSUMER, microversion, &Options::default())
 }
 
 #[test]
@@ -135,11 +153,14 @@ fn a_body_becomes_a_claim() {
 
 #[test]
 fn what_is_expected_of_the_consumer_is_said_from_1_28() {
-    for (asked, _) in HISTORY {
-        let expected = claim(*asked, &least(*asked)).unwrap().expected;
-        let said =
-            if asked.has(CONSUMER_GENERATION) { Expected::NoConsumer } else { Expected::Any };
-        assert_eq!(expected, said, "{asked}");
+    for (microversion, _) in HISTORY {
+        let expected = claim(*microversion, &least(*microversion)).unwrap().expected;
+        let default = if microversion.has(CONSUMER_GENERATION) {
+            Expected::NoConsumer
+        } else {
+            Expected::Any
+        };
+        assert_eq!(expected, default, "{microversion}");
     }
 }
 
@@ -149,8 +170,11 @@ fn a_key_that_is_no_uuid_names_no_provider() {
     let body = json!({
         "allocations": {&dashes: {"resources": {"VCPU": 1}}}, "project_id": "p", "user_id": "u",
     });
-    let told = claim(ALLOCATIONS_BY_PROVIDER, &body).unwrap_err().detail;
-    assert_eq!(told, format!("Allocation for resource provider '{dashes}' that does not exist."));
+    let problem = claim(ALLOCATIONS_BY_PROVIDER, &body).unwrap_err().detail;
+    assert_eq!(
+        problem,
+        format!("Allocation for resource provider '{dashes}' that does not exist.")
+    );
 }
 
 #[test]
@@ -158,18 +182,19 @@ fn no_consumer_may_be_named_twice() {
     let one = least(LATEST);
     let upper = CONSUMER.to_string().to_uppercase();
     let many = body(&json!({ CONSUMER.to_string(): one, upper: one }));
-    let wanted: Ordered<Wanted<ByProvider>> = many.parse(REPLACE_MANY_BODY.at(LATEST)).unwrap();
-    let told = claims(wanted, LATEST, &Options::default()).unwrap_err();
-    assert_eq!((told.status.as_u16(), told.detail.contains("twice")), (400, true));
+    let parsed: Ordered<AllocationsBody<ByProvider>> =
+        many.parse(REPLACE_MANY_BODY.at(LATEST)).unwrap();
+    let problem = claims(parsed, LATEST, &Options::default()).unwrap_err();
+    assert_eq!((problem.status.as_u16(), problem.detail.contains("twice")), (400, true));
 }
 
 proptest! {
     #[test]
     fn no_body_makes_it_panic(value in any_json(), nth in 0..HISTORY.len()) {
-        let asked = HISTORY[nth].0;
-        let _ = claim(asked, &value);
-        if let Ok(wanted) = body(&value).parse(REPLACE_MANY_BODY.at(asked)) {
-            let _ = claims(wanted, asked, &Options::default());
+        let microversion = HISTORY[nth].0;
+        let _ = claim(microversion, &value);
+        if let Ok(parsed) = body(&value).parse(REPLACE_MANY_BODY.at(microversion)) {
+            let _ = claims(parsed, microversion, &Options::default());
         }
     }
 }
@@ -182,23 +207,23 @@ fn reading_a_body_takes_no_longer_than_the_body() {
         (0..count).map(|nth| (uuid(nth), one(nth))).collect::<serde_json::Map<_, _>>().into()
     };
     let entry = |amount: i64| json!({"resources": {"VCPU": amount}});
-    let whole = |allocations: Value| {
+    let complete = |allocations: Value| {
         json!({"allocations": allocations, "project_id": "p", "user_id": "u",
                "consumer_generation": null, "consumer_type": "T"})
     };
     let options = Options::default();
     let one = |it: &Body| {
-        let wanted = it.parse::<Wanted<ByProvider>>(REPLACE_BODY.at(LATEST));
-        drop(wanted.and_then(|wanted| wanted.into_claim(CONSUMER, LATEST, &options)));
+        let parsed = it.parse::<AllocationsBody<ByProvider>>(REPLACE_BODY.at(LATEST));
+        drop(parsed.and_then(|parsed| parsed.into_claim(CONSUMER, LATEST, &options)));
     };
     for last in [1, 0] {
         let providers = |count: usize| {
-            body(&whole(map(count, &|nth| entry(if nth + 1 == count { last } else { 1 }))))
+            body(&complete(map(count, &|nth| entry(if nth + 1 == count { last } else { 1 }))))
         };
         grows_evenly("providers", 12_000, providers, one);
     }
     let mapped = |count: usize| {
-        let mut body = whole(json!({A.to_string(): entry(1)}));
+        let mut body = complete(json!({A.to_string(): entry(1)}));
         let groups = (0..count).map(|nth| (nth.to_string(), json!([A, "x"])));
         body["mappings"] = groups.collect::<serde_json::Map<_, _>>().into();
         self::body(&body)
@@ -209,13 +234,13 @@ fn reading_a_body_takes_no_longer_than_the_body() {
         body(&json!({"allocations": (0..count).map(entry).collect::<Vec<_>>()}))
     };
     grows_evenly("a list", 10_000, listed, |it| {
-        let wanted: Wanted<ByProvider> =
-            it.parse::<Wanted<List>>(REPLACE_BODY.at(INITIAL)).unwrap().into();
-        wanted.into_claim(CONSUMER, INITIAL, &options).unwrap();
+        let parsed: AllocationsBody<ByProvider> =
+            it.parse::<AllocationsBody<List>>(REPLACE_BODY.at(INITIAL)).unwrap().into();
+        parsed.into_claim(CONSUMER, INITIAL, &options).unwrap();
     });
-    let consumers = |count: usize| body(&map(count, &|_| whole(json!({}))));
+    let consumers = |count: usize| body(&map(count, &|_| complete(json!({}))));
     grows_evenly("consumers", 7000, consumers, |it| {
-        let wanted = it.parse::<Ordered<Wanted<ByProvider>>>(REPLACE_MANY_BODY.at(LATEST));
-        assert!(claims(wanted.unwrap(), LATEST, &options).is_ok());
+        let parsed = it.parse::<Ordered<AllocationsBody<ByProvider>>>(REPLACE_MANY_BODY.at(LATEST));
+        assert!(claims(parsed.unwrap(), LATEST, &options).is_ok());
     });
 }

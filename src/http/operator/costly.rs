@@ -14,7 +14,7 @@ pub(super) const WORK_MAX: usize = 200_000_000;
 ///
 /// # Errors
 /// The queue is full, or there was no turn in time.
-pub(super) async fn answer<T: Send + 'static>(
+pub(super) async fn run<T: Send + 'static>(
     app: &App,
     requester: Requester,
     work: impl FnOnce() -> T + Send + 'static,

@@ -26,7 +26,7 @@ pub(super) const REQUESTS_MAX: usize = 32;
 
 /// A request for candidates.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct NamedRequest {
     /// The query as written, or the name of the flavor.
     pub(super) words: String,
     /// Whether it is a flavor.
@@ -38,19 +38,19 @@ pub(super) struct Asked {
 
 /// The requests, and the metadata of aggregates.
 #[derive(Clone, Debug)]
-pub(super) struct AllAsked {
-    pub(super) requests: Vec<Asked>,
+pub(super) struct Requests {
+    pub(super) requests: Vec<NamedRequest>,
     metadata: AggregateMetadata,
 }
 
-impl AllAsked {
+impl Requests {
     /// Excludes the hosts that the flavor does not allow because of the metadata of their
     /// aggregates.
-    pub(super) fn close(&self, asked: &Asked, world: &World, excluded: &mut Excluded) {
-        if asked.demands.is_empty() {
+    pub(super) fn close(&self, request: &NamedRequest, world: &World, excluded: &mut Excluded) {
+        if request.demands.is_empty() {
             return;
         }
-        for root in world.trees().filter(|root| !self.metadata.meets(root, &asked.demands)) {
+        for root in world.trees().filter(|root| !self.metadata.meets(root, &request.demands)) {
             excluded.close(world, root.id());
         }
     }
@@ -81,7 +81,7 @@ pub(super) async fn requests(
     app: &App,
     headers: &HeaderMap,
     query: &Query,
-) -> Result<(AllAsked, Arc<World>), Problem> {
+) -> Result<(Requests, Arc<World>), Problem> {
     let version = microversion(headers)?;
     let queries: Vec<&str> = query.all(QUERY).collect();
     let names: Vec<String> = query.all(FLAVOR).map(str::to_owned).collect();
@@ -126,24 +126,24 @@ pub(super) async fn requests(
         let size = flavor.size().map_err(wrong)?;
         let demands = flavor.rules().map_err(wrong)?.aggregates;
         let request = request_of(&world, &size);
-        requests.push(Asked { words: name, is_flavor: true, request, demands });
+        requests.push(NamedRequest { words: name, is_flavor: true, request, demands });
     }
     let is_single = requests.len() == 1;
-    for asked in &requests {
-        check_names(&world, &asked.request).map_err(|name| {
+    for request in &requests {
+        check_names(&world, &request.request).map_err(|name| {
             let mut problem = Problem::from(unknown(name));
             if !is_single {
-                problem.detail = format!("{}: {}", asked.words, problem.detail);
+                problem.detail = format!("{}: {}", request.words, problem.detail);
             }
             problem
         })?;
     }
     if !app.store.report_only() {
-        for asked in &mut requests {
-            keep_out(&mut asked.request, &world);
+        for request in &mut requests {
+            keep_out(&mut request.request, &world);
         }
     }
-    Ok((AllAsked { requests, metadata }, world))
+    Ok((Requests { requests, metadata }, world))
 }
 
 fn of_query(
@@ -151,7 +151,7 @@ fn of_query(
     words: String,
     version: Microversion,
     app: &App,
-) -> Result<Asked, Problem> {
+) -> Result<NamedRequest, Problem> {
     let request = request(query, version, &app.options)?;
-    Ok(Asked { words, is_flavor: false, request, demands: BTreeMap::new() })
+    Ok(NamedRequest { words, is_flavor: false, request, demands: BTreeMap::new() })
 }
