@@ -16,7 +16,10 @@ use berth::config::{self, LogOptions};
 use berth::moving::config_import::{self, Overrides, Sources};
 use berth::observe::printable;
 use berth::observe::telemetry;
-use berth::server::serve::{self, Database, Failure, Parts};
+use berth::server::database::Database;
+use berth::server::failure::Failure;
+use berth::server::parts::Parts;
+use berth::server::serve;
 use berth::server::stop;
 use berth::store::{condition, schema};
 

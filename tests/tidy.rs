@@ -200,16 +200,19 @@ fn a_layer_knows_only_those_below_it() {
 }
 
 /// Folders whose modules must not import each other in circles.
-const ONE_WAY: [&str; 10] = [
-    "auth/keystone",
-    "auth/policy",
+const ONE_WAY: [&str; 13] = [
+    "auth",
+    "fairness",
+    "http_client",
     "moving/compare",
     "moving/config_import",
     "moving/placement_client",
     "moving/server_audit",
     "moving/shadow",
+    "observe",
     "planner",
     "search",
+    "server",
     "solver",
 ];
 
@@ -564,7 +567,7 @@ const DEFAULTS: [(&str, usize, &str); 21] = [
         22,
         "sets without members, groups without conditions, sums and minima of nothing, bounds",
     ),
-    ("src/server/serve/mod.rs", 2, "what the operator left out"),
+    ("src/server/serve.rs", 2, "what the operator left out"),
     ("src/store", 7, "texts that PostgreSQL leaves out, a count beyond 32 bits"),
     ("src/fairness/turns.rs", 2, "turns that nobody holds"),
     ("src/world", 7, "sets without members"),

@@ -9,8 +9,9 @@ use uuid::Uuid;
 use super::DbOptions;
 use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
-use crate::server::serve::{Database, Failure};
 use crate::store::planner::aggregates::{SetAggregate, UnsetAggregate, list};
 use crate::store::planner::change;
 

@@ -8,7 +8,7 @@ use clap::Args;
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
-use super::ServiceOptions;
+use super::service::ServiceOptions;
 use super::times::{age, since};
 use crate::moving::server_audit::classify::{Audit, Rules};
 use crate::moving::server_audit::cloud::Cloud;

@@ -13,7 +13,7 @@ use super::explain::{failure, query_of};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::moving::placement_client::{Client, Error, Microversion};
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// The first microversion at which candidates have their allocations by provider.
 const BY_PROVIDER: Microversion = Microversion(12);

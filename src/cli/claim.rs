@@ -19,7 +19,7 @@ use super::providers::find;
 use super::service::ServiceOptions;
 use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// First microversion that checks the generations of consumers.
 const GENERATIONS: Microversion = Microversion(28);

@@ -13,7 +13,7 @@ use crate::moving::compare::report::Report;
 use crate::moving::compare::subject::Subject;
 use crate::moving::compare::{self, Options};
 use crate::moving::placement_client::Client;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Parts that may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -14,7 +14,7 @@ use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::http::operator::views::{Closest, Condition, Explanation};
 use crate::moving::placement_client::{Answer, Client, Microversion};
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Path of the resource.
 const PATH: &str = "/-/v1/explain";

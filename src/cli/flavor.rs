@@ -10,8 +10,9 @@ use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
 use crate::config::flavors;
 use crate::planner::flavor::Flavor;
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
-use crate::server::serve::{Database, Failure};
 use crate::store::planner::change;
 use crate::store::planner::flavors::{SetFlavor, SetFlavors, UnsetFlavor, list};
 

@@ -10,7 +10,7 @@ use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use crate::http::operator::views::fragmentation::{Fragment, Fragmentation, RequestFragments};
 use crate::moving::placement_client::Microversion;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Path of the resource.
 const PATH: &str = "/-/v1/fragmentation";

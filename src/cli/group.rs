@@ -9,8 +9,9 @@ use super::columns::{FormatOptions, ListFormat, columns};
 use crate::audit::summary;
 use crate::model::{GroupKind, Level};
 use crate::planner::group::{self, StoredGroup};
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
-use crate::server::serve::{Database, Failure};
 use crate::store::planner::change;
 use crate::store::planner::groups::{
     AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers, list, show,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use time::{Duration, OffsetDateTime};
 
-use super::ServiceOptions;
 use super::audit::{Stopped, exit};
 use super::confirm::confirmed;
+use super::service::ServiceOptions;
 use super::times::age;
 use crate::moving::server_audit::heal::{self, Done, Unfit};
 use crate::moving::server_audit::plan::Plan;

@@ -17,7 +17,8 @@ use crate::auth::keystone::Secret;
 use crate::moving::transfer::follow::FollowContext;
 use crate::moving::transfer::{self, ReferenceUrl, report::Report};
 use crate::observe::printable;
-use crate::server::serve::{Database, Failure};
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::store;
 
 /// Options of `import`.

@@ -13,7 +13,7 @@ use super::providers::{Progress, Provider, bulk, list, read, version};
 use super::service::ServiceOptions;
 use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Parts that are read of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::model;
 use crate::moving::placement_client::{Client, Error, ListedProvider, Microversion};
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// First microversion that shows parents.
 const PARENTS: Microversion = Microversion(14);

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// A file to which a report will be written.
 #[derive(Debug)]

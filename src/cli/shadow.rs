@@ -12,7 +12,7 @@ use crate::http::edge::server::Bounds;
 use crate::http::edge::tls::Files;
 use crate::moving::shadow::{self, Options, ServiceUrl};
 use crate::observe::telemetry::Telemetry;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Timeout for the head of a client's request.
 const HEADER_TIMEOUT: Duration = Duration::from_mins(1);

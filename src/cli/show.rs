@@ -18,7 +18,7 @@ use super::service::ServiceOptions;
 use super::tree::drawing::details;
 use crate::moving::placement_client::{Client, Error, Microversion};
 use crate::observe::printable::escaped;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Options of `show`.
 #[derive(Args, Clone, Debug)]

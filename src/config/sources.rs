@@ -1,8 +1,11 @@
 //! The origin of each option: a flag, an environment variable, a line of the configuration file, or a
 //! credential of systemd.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+
+use super::Config;
 
 /// An option with its value and origin.
 #[derive(Debug)]
@@ -58,4 +61,24 @@ pub fn with_origins(mut why: String, sources: &[Source]) -> String {
         why.extend(["\n  --", option, " is set by: ", &origin.to_string()]);
     }
     why
+}
+
+/// A digest of the value of each option that has one, by the name of the option.
+pub type Digests = BTreeMap<String, u64>;
+
+/// Returns the digests of options.
+pub fn digests(sources: &[Source]) -> Digests {
+    sources.iter().map(|source| (source.option.clone(), source.digest)).collect()
+}
+
+/// Returns the options of `berth serve` and their origins, or everything that is wrong with them.
+pub type ReadOptions = fn() -> Result<(Box<Config>, Vec<Source>), String>;
+
+/// The options of a running server, and how they are read again.
+#[derive(Debug)]
+pub struct Reloading {
+    /// The options that the process was started with.
+    pub started_with: Digests,
+    /// Reads the options as the command line, environment and file give them now.
+    pub read_options: ReadOptions,
 }

@@ -4,6 +4,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use tokio::task::futures::TaskLocalFuture;
 
 use crate::observe::trace_context::TraceContext;
@@ -39,5 +40,15 @@ pub(crate) async fn carried<F: Future>(request: Option<Arc<RequestContext>>, wor
     match request {
         Some(request) => CONTEXT.scope(request, work).await,
         None => work.await,
+    }
+}
+
+/// Adds the headers of the trace to a request to another service: those of the current span, or else
+/// those that came with the current request.
+pub(crate) fn pass_trace_on(headers: &mut HeaderMap) {
+    if let Some(trace) = TraceContext::of_current_span() {
+        trace.write(headers);
+    } else if let Some(trace) = current().as_ref().and_then(|request| request.trace.as_ref()) {
+        trace.write(headers);
     }
 }

@@ -12,8 +12,6 @@ use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, Tra
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::observe::request_context;
-
 /// The header with the trace and the span.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// The header with further data of tracing systems, which is passed on unchanged.
@@ -45,7 +43,7 @@ impl TraceContext {
         Context::new().with_remote_span_context(self.0.clone())
     }
 
-    fn write(&self, headers: &mut HeaderMap) {
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
         let Self(context) = self;
         let (trace, span) = (context.trace_id(), context.span_id());
         let sampled = context.trace_flags() & TraceFlags::SAMPLED;
@@ -59,16 +57,11 @@ impl TraceContext {
     }
 }
 
-/// Adds the headers to a request to another service: the current span is its parent, or else the span in the
-/// headers of the present request.
-pub(crate) fn pass_on(headers: &mut HeaderMap) {
-    let current = TraceContext(Span::current().context().span().span_context().clone());
-    if current.0.is_valid() {
-        current.write(headers);
-    } else if let Some(request) = request_context::current()
-        && let Some(given) = &request.trace
-    {
-        given.write(headers);
+impl TraceContext {
+    /// The context of the current span, if it has one.
+    pub(crate) fn of_current_span() -> Option<Self> {
+        let context = Span::current().context().span().span_context().clone();
+        context.is_valid().then_some(Self(context))
     }
 }
 
@@ -112,8 +105,8 @@ fn state(headers: &HeaderMap) -> TraceState {
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
-    use super::{TraceContext, pass_on};
-    use crate::observe::request_context::{RequestContext, carried, current};
+    use super::TraceContext;
+    use crate::observe::request_context::{RequestContext, carried, current, pass_trace_on};
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -138,7 +131,7 @@ mod tests {
         let passed = request.during(async {
             let elsewhere = tokio::spawn(carried(current(), async {
                 let mut passed = HeaderMap::new();
-                pass_on(&mut passed);
+                pass_trace_on(&mut passed);
                 passed
             }));
             elsewhere.await.unwrap()
@@ -147,7 +140,7 @@ mod tests {
         assert_eq!(passed["traceparent"], PARENT);
         assert_eq!(passed["tracestate"], "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE,third=1");
         let mut nothing = HeaderMap::new();
-        pass_on(&mut nothing);
+        pass_trace_on(&mut nothing);
         assert!(nothing.is_empty());
     }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget::{Budget, SolverTurn};
+use super::failure::Failure;
 use super::failure::Work;
-use super::{ATTEMPTS_MAX, Failure, PlanRef, Planning, run};
+use super::offload::run;
+use super::{ATTEMPTS_MAX, PlanRef, Planning};
 use crate::fairness::turns::Requester;
 use crate::model::{PlacementPolicy, Refusal};
 use crate::observe::spans::{self, span};

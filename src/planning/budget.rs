@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use metrics::{counter, histogram};
 
+use super::Planning;
 use super::attempt::Terms;
+use super::failure::Failure;
 use super::failure::Work;
 use super::offload::wait_for;
-use super::{Failure, Planning};
 use crate::fairness::turns::Turn;
 use crate::fairness::watch::Watch;
 use crate::planner::draft::Draft;

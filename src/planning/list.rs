@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::{Failure, Planning, run};
+use super::Planning;
+use super::failure::Failure;
+use super::offload::run;
 use crate::fairness::turns::Requester;
 use crate::planner::location;
 use crate::planner::plan::{Placement, PlanHead};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tracing::Instrument as _;
 
+use super::Planning;
+use super::failure::Failure;
 use super::failure::Work;
-use super::{Failure, Planning};
 use crate::fairness::turns::{Requester, Turn, Turns};
 use crate::observe::spans::{self, span};
 

@@ -2,7 +2,8 @@
 
 use uuid::Uuid;
 
-use super::{Failure, Planning};
+use super::Planning;
+use super::failure::Failure;
 use crate::planner::ids::{canonical, same};
 use crate::planner::location;
 use crate::planner::plan::Placement;

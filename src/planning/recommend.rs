@@ -6,7 +6,8 @@ use uuid::Uuid;
 
 use super::attempt::Terms;
 use super::budget::Budget;
-use super::{Failure, PlanRef, Planning};
+use super::failure::Failure;
+use super::{PlanRef, Planning};
 use crate::planner::change::PlanChange;
 use crate::planner::document::Document;
 use crate::planner::draft::Draft;

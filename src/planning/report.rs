@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Failure, Planning, run};
+use super::Planning;
+use super::failure::Failure;
+use super::offload::run;
 use crate::fairness::turns::Requester;
 use crate::planner::group::StoredGroup;
 use crate::planner::ids::same;

@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::config::Config;
 use crate::observe::spans::milliseconds;
-use crate::server::serve::{Database, Failure};
+use crate::server::database::Database;
+use crate::server::failure::{Failure, OpenError};
 use crate::server::systemd;
 use crate::store::condition;
 use crate::store::error::CANNOT;
@@ -24,36 +25,6 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(10);
 /// Minimum interval between log messages with the same reason, and with different ones.
 const LOG_INTERVAL: Duration = Duration::from_mins(1);
 const LOG_CHANGE_INTERVAL: Duration = Duration::from_secs(5);
-
-/// Reason why the store is not open.
-pub(crate) enum OpenError {
-    /// The database is unusable at present; this may resolve itself, or be resolved by an operator.
-    Away(String),
-    /// Another database or program is required.
-    Lasting(Failure),
-}
-
-impl From<Error> for OpenError {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Unavailable(why) | Error::Again(why) | Error::Locked(why) => {
-                Self::Away(format!("{CANNOT}: {why}"))
-            }
-            Error::Refused(_) | Error::Inconsistent { .. } | Error::Bug(_) => {
-                Self::Lasting(Failure(error.to_string()))
-            }
-        }
-    }
-}
-
-impl From<OpenError> for Failure {
-    fn from(trouble: OpenError) -> Self {
-        match trouble {
-            OpenError::Away(why) => Self(why),
-            OpenError::Lasting(failure) => failure,
-        }
-    }
-}
 
 /// Opens the store and sets the flavors given for the start. Waits for an unavailable database as long as the options
 /// allow; `waiting` is notified when that begins.

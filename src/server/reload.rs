@@ -1,7 +1,7 @@
 //! Changes of the configuration while the server runs: policy files are watched, and SIGHUP reloads the
-//! configuration. Options that can change at run time are applied; the log lists these and other changed options.
+//! configuration. Digests that can change at run time are applied; the log lists these and other changed options.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::auth::policy::{Policy, Reload};
 use crate::config::Config;
-use crate::config::sources::{Source, with_origins};
+use crate::config::sources::{Digests, ReadOptions, Reloading, digests, with_origins};
 use crate::observe::log_settings;
-use crate::server::serve;
-use crate::server::serve::{Failure, Parts};
+use crate::server::failure::Failure;
+use crate::server::parts::{self, Parts};
 use crate::store::Store;
 
 /// Interval for checking policy files.
 const POLICY_PERIOD: Duration = Duration::from_secs(2);
-/// Options whose new values are applied. For TLS, the files are read again under their old names.
+/// Digests whose new values are applied. For TLS, the files are read again under their old names.
 const APPLIED: [&str; 3] = ["log", "log-format", "planner-flavors"];
 
 /// Reloads policy files when they have changed, and the configuration on SIGHUP. It handles SIGHUP even if there is
@@ -52,34 +52,14 @@ pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, rel
     }
 }
 
-/// Each option with a value, and a digest of the value.
-pub(crate) type Options = BTreeMap<String, u64>;
-
-/// The options of an invocation.
-pub(crate) fn options(sources: &[Source]) -> Options {
-    sources.iter().map(|source| (source.option.clone(), source.digest)).collect()
-}
-
-/// The options of a running server, and a function that reads them again.
-#[derive(Debug)]
-pub(crate) struct Reloading {
-    /// Options with which the process was started.
-    pub(crate) started_with: Options,
-    /// Reads the present options from the command line, environment and file.
-    pub(crate) read_options: ReadOptions,
-}
-
-/// Returns the options of `berth serve` and their origins, or all errors in them.
-pub type ReadOptions = fn() -> Result<(Box<Config>, Vec<Source>), String>;
-
 /// Reads the options again, and validates them.
 ///
 /// # Errors
 /// All errors in them.
-fn read(read_options: ReadOptions) -> Result<(Box<Config>, Options), String> {
+fn read(read_options: ReadOptions) -> Result<(Box<Config>, Digests), String> {
     let (config, sources) = read_options()?;
     Parts::read(&config).map_err(|Failure(why)| with_origins(why, &sources))?;
-    Ok((config, options(&sources)))
+    Ok((config, digests(&sources)))
 }
 
 async fn apply(config: &Config, store: Option<&Store>) {
@@ -102,7 +82,7 @@ async fn apply(config: &Config, store: Option<&Store>) {
     let Some(store) = store else {
         return tracing::info!("SIGHUP: the flavors are set when the database is available");
     };
-    match serve::flavors(config) {
+    match parts::flavors(config) {
         Ok(flavors) => {
             let count = flavors.0.len();
             match store.commit(flavors).await {
@@ -115,7 +95,7 @@ async fn apply(config: &Config, store: Option<&Store>) {
 }
 
 /// Logs the options that have changed since the start and need a restart.
-fn report_others(started_with: &Options, now: &Options) {
+fn report_others(started_with: &Digests, now: &Digests) {
     let options = changed(started_with, now).join(", ");
     if !options.is_empty() {
         tracing::warn!(options, "SIGHUP: these options have changed, which needs a restart");
@@ -123,7 +103,7 @@ fn report_others(started_with: &Options, now: &Options) {
 }
 
 /// The options that were changed, added or removed, and are not applied.
-fn changed<'a>(before: &'a Options, now: &'a Options) -> Vec<&'a str> {
+fn changed<'a>(before: &'a Digests, now: &'a Digests) -> Vec<&'a str> {
     // A removed option changes nothing, unless it has a default.
     let is_applied =
         |option: &&String| APPLIED.contains(&option.as_str()) && now.contains_key(*option);
@@ -151,11 +131,11 @@ async fn read_policy(policy: &Arc<Policy>, is_asked: bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, changed};
+    use super::{Digests, changed};
 
     #[test]
     fn options_are_compared_with_those_of_the_start() {
-        let options = |all: &[(&str, u64)]| -> Options {
+        let options = |all: &[(&str, u64)]| -> Digests {
             all.iter().map(|(option, digest)| ((*option).to_owned(), *digest)).collect()
         };
         let before =

@@ -17,8 +17,8 @@ use super::error::Unavailable;
 use super::options::Options;
 use super::token::{Issued, Token};
 use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient};
+use crate::observe::request_context;
 use crate::observe::spans::span;
-use crate::observe::trace_context;
 
 pub(crate) const AUTH_TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 pub(crate) const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
@@ -266,7 +266,7 @@ impl Session {
             );
             // Each attempt has its own span, whose id Keystone receives.
             let mut headers = headers.clone();
-            span.in_scope(|| trace_context::pass_on(&mut headers));
+            span.in_scope(|| request_context::pass_trace_on(&mut headers));
             let request = self.client.request(method.clone(), url.clone()).headers(headers);
             let request = if let Some(body) = body { request.json(body) } else { request };
             let exchange = self.client.exchange(request, ANSWER_MAX);

@@ -8,7 +8,8 @@ use std::process::{ExitCode, Stdio};
 
 use super::DumpOptions;
 use super::programs::client;
-use crate::server::serve::{Database, Failure};
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::store::schema::{self, Status};
 
 /// Excludes data that a server recreates, and owners and privileges, which differ between databases.

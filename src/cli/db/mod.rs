@@ -14,7 +14,8 @@ pub use self::dump::dump;
 pub use self::programs::shell;
 pub use self::restore::restore;
 use super::DbOptions;
-use crate::server::serve::{Database, Failure};
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::store;
 use crate::store::schema::{self, Status, privileges};
 

@@ -9,8 +9,9 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{ShellOptions, exit_code};
+use crate::server::database::{CONNECT_MAX, Database};
 use crate::server::embedded_postgres::PROGRAMS_VARIABLE;
-use crate::server::serve::{CONNECT_MAX, Database, Failure};
+use crate::server::failure::Failure;
 
 /// Directory in which Debian's packages install the programs of each major version.
 const DEBIAN: &str = "/usr/lib/postgresql";

@@ -11,7 +11,8 @@ use tokio::io::AsyncWriteExt;
 
 use super::RestoreOptions;
 use super::programs::client;
-use crate::server::serve::{Database, Failure};
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::store::audit::audit;
 use crate::store::schema::{self, Status};
 use crate::store::sessions;

@@ -9,8 +9,9 @@ use time::OffsetDateTime;
 use super::DbOptions;
 use super::columns::columns;
 use super::times::since;
+use crate::server::database::Database;
+use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
-use crate::server::serve::{Database, Failure};
 use crate::store::history::reading::{HistoryEntry, HistoryQuery, HistoryResult, Period, read};
 
 /// Maximum number of entries in the output.

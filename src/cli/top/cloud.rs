@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::providers::{Progress, Provider, bulk, list, read};
 use crate::moving::placement_client::{Client, Microversion};
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Parts that are read of each provider.
 const PARTS: [&str; 2] = ["inventories", "usages"];

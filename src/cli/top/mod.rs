@@ -22,7 +22,7 @@ use super::providers::version;
 use super::service::ServiceOptions;
 use crate::http_client::{ClientTls, HttpClient};
 use crate::moving::placement_client::{Client, Microversion};
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Maximum size of `/metrics`, in bytes.
 const METRICS_MAX: usize = 16 << 20;

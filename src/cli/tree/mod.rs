@@ -10,7 +10,7 @@ use super::columns::FormatOptions;
 use super::providers::{PARTS, Progress, Provider, bulk, find, list, read, too_many, version};
 use super::service::ServiceOptions;
 use crate::moving::placement_client::{Client, Microversion};
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Options of `tree`.
 #[derive(Args, Clone, Debug)]

@@ -18,7 +18,7 @@ use super::service::ServiceOptions;
 use crate::http::operator::views::events::{Change, Event};
 use crate::moving::placement_client::{Client, Error, Microversion, is_for_now};
 use crate::observe::printable::escaped;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Path of the resource.
 const PATH: &str = "/-/v1/events";

@@ -12,7 +12,7 @@ use crate::cli::page::{Cell, Page, Tone};
 use crate::http::operator::views::refused::{RefusedList, RefusedStatistics};
 use crate::moving::placement_client::{Answer, Client, Microversion};
 use crate::observe::printable::acts;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// The latest requests that were refused or found nothing: those of one replica, or of each in turn.
 ///

@@ -18,7 +18,7 @@ use crate::http::operator::views::claim::ClaimExplanation;
 use crate::http::operator::views::refused::{FoundRequests, RefusedDetails, RefusedRequest};
 use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
-use crate::server::serve::Failure;
+use crate::server::failure::Failure;
 
 /// Path of the resource.
 const PATH: &str = "/-/v1/refused";

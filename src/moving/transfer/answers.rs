@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 
-use super::Error;
+use super::error::Error;
 use super::service::{Consumer, ProviderParts};
 
 /// Maximum number of responses in one statement.

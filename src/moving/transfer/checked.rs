@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use sqlx::{AssertSqlSafe, Row};
 
-use super::Error;
+use super::error::Error;
 use super::reference::{Database, SCHEMAS, has_types};
 use super::reference_url::{Access, Dialect};
 use super::tables::{Kind, TABLES, Table};

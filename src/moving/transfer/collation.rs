@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use sqlx::{AssertSqlSafe, PgConnection, Row};
 
-use super::Error;
+use super::error::Error;
 use super::listed::first;
 use super::reference::Database;
 use super::reference_url::Dialect;

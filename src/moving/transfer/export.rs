@@ -7,8 +7,8 @@ use sqlx::any::AnyArguments;
 use sqlx::query::Query;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, PgConnection, Row};
 
-use super::Error;
 use super::collation;
+use super::error::Error;
 use super::listed::first;
 use super::reference::Database;
 use super::reference_url::Dialect;

@@ -7,8 +7,8 @@
 use futures_util::stream::BoxStream;
 use sqlx::PgConnection;
 
-use super::Error;
 use super::chunks::{Changed, Chunks, Keys, runs};
+use super::error::Error;
 use super::kept;
 use super::reference::{self, Database, Values};
 use super::report::TableRows;

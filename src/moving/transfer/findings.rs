@@ -2,7 +2,7 @@
 
 use sqlx::PgConnection;
 
-use super::Error;
+use super::error::Error;
 use super::report::{Finding, FindingRow};
 use super::staging::shown;
 

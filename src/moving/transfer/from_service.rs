@@ -9,11 +9,12 @@ use futures_util::{StreamExt, stream};
 use sqlx::{Connection, PgConnection};
 
 use super::answers::ResponseStore;
+use super::error::Error;
 use super::report::{Estimate, Report, TableRows};
 use super::service::ServiceContents;
 use super::tables::TABLES;
 use super::{
-    Error, Options, discard_refused, findings, kept, load, refuse_faults, resume, service, staging,
+    Options, discard_refused, findings, kept, load, refuse_faults, resume, service, staging,
 };
 use crate::moving::placement_client::Client;
 use crate::moving::progress::Progress;

@@ -7,8 +7,8 @@
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::Error;
 use super::chunks::{Changed, Chunk, Chunks};
+use super::error::Error;
 use super::staging::{self, KEPT};
 use super::tables::Table;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::Error;
+use super::error::Error;
 use super::findings;
 use super::report::TableRows;
 use super::staging::shown;

@@ -10,6 +10,7 @@ mod answers;
 mod checked;
 mod chunks;
 mod collation;
+mod error;
 mod export;
 mod fill;
 mod findings;
@@ -30,47 +31,15 @@ use std::time::Instant;
 
 use sqlx::{Connection, PgConnection};
 
+pub use self::error::Error;
 pub use self::from_service::import_service;
 use self::reference::Database;
 pub(crate) use self::reference::connect;
 pub use self::reference_url::ReferenceUrl;
 pub(crate) use self::reference_url::{Access, Dialect};
 use self::report::{Estimate, Report, TableRows};
-use crate::moving::placement_client;
 use crate::moving::progress::Progress;
 use crate::store;
-
-/// An error that prevented a move, as a message for the operator.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The source is unsuitable, or its rows cannot be imported.
-    #[error("{0}")]
-    Refused(String),
-    /// The source changes while it is read. The next import continues with the rows read so far.
-    #[error("{0}")]
-    Changing(String),
-    /// The database of OpenStack Placement cannot be read or written.
-    #[error("the database of OpenStack Placement: {0}")]
-    Reference(sqlx::Error),
-    /// A placement service cannot be read.
-    #[error("{0}")]
-    Service(#[from] placement_client::Error),
-    /// Berth's database cannot be read or written.
-    #[error("Berth's database: {0}")]
-    Target(store::Error),
-}
-
-impl From<store::Error> for Error {
-    fn from(error: store::Error) -> Self {
-        Self::Target(error)
-    }
-}
-
-impl From<sqlx::Error> for Error {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Target(error.into())
-    }
-}
 
 /// Copies Berth's contents into an empty OpenStack Placement database with the current schema.
 ///

@@ -11,9 +11,9 @@ use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection, Row};
 use sqlx_core::any::driver::AnyDriver;
 use tokio::time::timeout;
 
-use super::Error;
 use super::checked;
 use super::chunks::{self, Chunk, Chunks, Keys};
+use super::error::Error;
 use super::reference_url::{Access, Dialect, ReferenceUrl};
 use super::tables::{CONSUMER_TYPES, Column, Kind, Table};
 

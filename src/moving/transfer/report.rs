@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Error;
+use super::error::Error;
 use crate::observe::printable;
 
 /// Maximum number of findings of one kind in the text. JSON has all.

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::Error;
 use super::chunks::{Changed, Chunks, runs};
+use super::error::Error;
 use super::fill::{check_count, chunk_of, rows_of};
 use super::kept;
 use super::load::{self, TargetContents};

@@ -9,7 +9,7 @@ use futures_util::stream::BoxStream;
 use sqlx::postgres::PgCopyIn;
 use sqlx::{AssertSqlSafe, PgConnection};
 
-use super::Error;
+use super::error::Error;
 use super::reference::{self, Values};
 use super::tables::{Kind, TABLES, Table};
 

@@ -16,7 +16,6 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::{self, IsTerminal};
 use std::panic;
 
-use reqwest::Url;
 use tracing::subscriber::set_global_default;
 use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -26,6 +25,7 @@ use self::escape::{OneLine, PlainJson};
 use self::filters::{LineFilter, TraceFilter};
 use self::in_force::FieldsInForce;
 use self::journal::EventFormat;
+pub use self::otlp::TraceSettings;
 use self::otlp::Traces;
 use self::writer::{LineWriter, LogThread};
 use crate::observe::log_settings::{self, LogFormat, LogSettings};
@@ -59,17 +59,6 @@ impl Drop for Telemetry {
     fn drop(&mut self) {
         self.end();
     }
-}
-
-/// Settings of the export of traces.
-#[derive(Clone, Debug)]
-pub struct TraceSettings {
-    /// URL of the collector, with the path that accepts spans.
-    pub endpoint: Url,
-    /// The attribute `service.name`.
-    pub service_name: String,
-    /// Share of requests whose traces are recorded, from 0 to 1.
-    pub sample_ratio: f64,
 }
 
 /// Starts logging and, with settings for it, the export of traces; once per process.

@@ -29,7 +29,6 @@ use tracing_opentelemetry::OpenTelemetryLayer;
 use tracing_subscriber::Registry;
 use uuid::Uuid;
 
-use super::TraceSettings;
 use crate::http_client::{self, ExchangeError};
 use crate::observe::version::VERSION;
 
@@ -65,6 +64,17 @@ impl Traces {
             tracing::debug!(%error, "the last spans were not sent");
         }
     }
+}
+
+/// Settings of the export of traces.
+#[derive(Clone, Debug)]
+pub struct TraceSettings {
+    /// URL of the collector, with the path that accepts spans.
+    pub endpoint: Url,
+    /// The attribute `service.name`.
+    pub service_name: String,
+    /// Share of requests whose traces are recorded, from 0 to 1.
+    pub sample_ratio: f64,
 }
 
 /// Starts the export of traces.

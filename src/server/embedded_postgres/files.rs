@@ -13,7 +13,8 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::{Result, SystemUser, failure};
+use super::failure::{Failure, Result, failure};
+use super::system_user::SystemUser;
 
 /// Maximum length of a socket's directory, in bytes.
 const SOCKET_DIR_LENGTH_MAX: usize = 80;
@@ -194,7 +195,7 @@ fn owners(user: Option<&SystemUser>) -> [u32; 2] {
     [own, user.map_or(own, |user| user.uid)]
 }
 
-fn refused(path: &Path, why: &str) -> super::Failure {
+fn refused(path: &Path, why: &str) -> Failure {
     failure(format!("{} {why}: find out who put it there, and remove it", path.display()))
 }
 

@@ -5,7 +5,9 @@
 //! and stops with Berth. The server is the child of a small shell script that waits for the end of its input and then
 //! stops the server, so it stops even if Berth is killed. If the server dies, it is restarted.
 
+mod failure;
 mod files;
+mod system_user;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +24,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
+pub use self::failure::Failure;
+use self::failure::{Result, failure, plain};
 use self::files::Directory;
+use self::system_user::SystemUser;
 use crate::store::error::described;
 
 /// Timeout for the server's start, including recovery after a crash.
@@ -44,22 +49,6 @@ const LOG: &str = "postgres.log";
 /// Starts the server in the background, shuts it down when the input ends, and exits with it.
 const SUPERVISOR: &str = "exec 3<&0; \"$@\" 3<&- </dev/null & server=$!; \
     { cat <&3 >/dev/null; kill -INT $server 2>/dev/null; } & exec 3<&-; wait $server";
-
-/// An error of the private PostgreSQL, as a message for the operator.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Failure(String);
-
-type Result<T> = std::result::Result<T, Failure>;
-
-fn failure(what: impl Into<String>) -> Failure {
-    Failure(what.into())
-}
-
-/// A failure with the error's own message.
-fn plain(error: impl std::fmt::Display) -> Failure {
-    failure(error.to_string())
-}
 
 /// A running private PostgreSQL.
 #[derive(Debug)]
@@ -91,14 +80,6 @@ struct Cluster {
     log: PathBuf,
     settings: Vec<String>,
     user: Option<SystemUser>,
-}
-
-/// An unprivileged user, used if Berth runs as root, because PostgreSQL refuses root.
-#[derive(Clone, Debug)]
-struct SystemUser {
-    name: String,
-    uid: u32,
-    gid: u32,
 }
 
 impl EmbeddedPostgres {

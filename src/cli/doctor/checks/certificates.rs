@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, Error, RootCertStore};
 
-use super::Finding;
+use super::finding::Finding;
 use crate::config::{Config, database_url};
 
 const SUBJECT: &str = "certificates";

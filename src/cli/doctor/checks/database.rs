@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sqlx::PgConnection;
 use tokio::time::timeout;
 
-use super::Finding;
+use super::finding::Finding;
 use crate::config::Config;
-use crate::server::serve::Database;
+use crate::server::database::Database;
 use crate::store;
 use crate::store::audit::audit;
 use crate::store::condition::{self, Server};

@@ -11,7 +11,8 @@ use crate::auth::keystone::Keystone;
 use crate::auth::policy::Policy;
 use crate::config::sources::{Source, with_origins};
 use crate::config::{Auth, Config};
-use crate::server::serve::{Parts, descriptor_shortage};
+use crate::server::parts::Parts;
+use crate::server::serve::descriptor_shortage;
 
 pub use self::finding::{Finding, Verdict, worst};
 

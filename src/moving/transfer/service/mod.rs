@@ -17,8 +17,8 @@ use reqwest::StatusCode;
 
 use self::snapshot::Amounts;
 pub(super) use self::snapshot::{Consumer, ProviderParts, Snapshot};
-use super::Error;
 use super::answers::{ResponseKey, ResponseStore, StoredResponses};
+use super::error::Error;
 use super::report::Finding;
 use crate::moving::placement_client::{self, Answer, Client, ListedProvider, Microversion};
 use crate::moving::progress::Progress;

@@ -1,19 +1,14 @@
 //! Assembles the server: a database, a store over it, and the APIs on top.
 
-mod database;
-
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-pub use self::database::{CONNECT_MAX, Database};
-use crate::audit::AuditLog;
 use crate::auth::keystone::Keystone;
 use crate::auth::policy;
-use crate::auth::policy::Policy;
-use crate::config::sources::Source;
+use crate::config::sources::{self, ReadOptions, Reloading, Source};
 use crate::config::{Auth, Config, GenerationStrategy};
 use crate::http;
 use crate::http::Api;
@@ -24,20 +19,20 @@ use crate::http::edge::listener::{Endpoint, Listener};
 use crate::http::edge::server::{Bounds, ServerListeners};
 use crate::http::edge::tls::Tls;
 use crate::http::layers::cors::Cors;
-use crate::http::layers::identity::{ByToken, Identity};
-use crate::http::layers::proxy::Trusted;
 use crate::observe::metrics;
 use crate::observe::telemetry::Telemetry;
 use crate::observe::version;
 use crate::search::Strategy;
+use crate::server::database::Database;
 use crate::server::descriptors;
+use crate::server::failure::Failure;
 use crate::server::opening;
-use crate::server::reload::{self, ReadOptions, Reloading};
+use crate::server::parts::Parts;
+use crate::server::reload;
 use crate::server::stop::{self, Stop};
 use crate::server::systemd::{self, Passed};
 use crate::store;
 use crate::store::Store;
-use crate::store::planner::flavors::SetFlavors;
 
 /// Maximum time for writing the last entries of the audit log.
 const AUDIT_MAX: Duration = Duration::from_secs(2);
@@ -45,104 +40,14 @@ const AUDIT_MAX: Duration = Duration::from_secs(2);
 /// Maximum time for which requests wait until the store is open; then the response says that it is not.
 const SILENT_MAX: Duration = Duration::from_secs(5);
 
-/// An error that ends a command, as a message for the operator.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Failure(pub String);
-
-/// Validated options, with the contents of their files.
-#[derive(Debug)]
-pub struct Parts {
-    policy: Policy,
-    /// Warnings about the policy.
-    warnings: Vec<String>,
-    trusted: Trusted,
-    cors: Option<Cors>,
-    tls: Option<Arc<Tls>>,
-    identity: Identity,
-    flavors: SetFlavors,
-    /// The audit log, once it has been started.
-    audit: Option<AuditLog>,
-    /// Reads the options again on SIGHUP; set once the server starts.
-    reloading: Option<Reloading>,
-}
-
-impl Parts {
-    /// Validates the options and reads their files.
-    ///
-    /// # Errors
-    /// Messages for all invalid options and unreadable files, one per line.
-    pub fn read(config: &Config) -> Result<Self, Failure> {
-        let mut wrong = Vec::new();
-        wrong.extend(config.check().err());
-        wrong.extend(config.audit.check().err());
-        let policy = noted(Policy::load(config.policy.source()), &mut wrong);
-        // It was checked above that certificate and key are given together.
-        let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();
-        let tls = noted(tls, &mut wrong);
-        let trusted = noted(config.front.trusted(), &mut wrong);
-        let cors = noted(config.front.cors(), &mut wrong);
-        let identity = noted(identity(config), &mut wrong);
-        let flavors = noted(flavors(config), &mut wrong);
-        match (policy, tls, trusted, cors, identity, flavors) {
-            (
-                Some((policy, warnings)),
-                Some(tls),
-                Some(trusted),
-                Some(cors),
-                Some(identity),
-                Some(flavors),
-            ) if wrong.is_empty() => {
-                let tls = tls.map(Arc::new);
-                let (audit, reloading) = (None, None);
-                Ok(Self {
-                    policy,
-                    warnings,
-                    trusted,
-                    cors,
-                    tls,
-                    identity,
-                    flavors,
-                    audit,
-                    reloading,
-                })
-            }
-            _ => Err(Failure(wrong.join("\n"))),
-        }
-    }
-}
-
-/// The value, or `None` after collecting the error.
-fn noted<T>(outcome: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
-    outcome.map_err(|why| wrong.push(why)).ok()
-}
-
-/// Authentication of callers.
-fn identity(config: &Config) -> Result<Identity, String> {
-    if config.auth == Auth::Noauth2 {
-        return Ok(Identity::NoAuth);
-    }
-    let keystone = Keystone::new(config.keystone.read()?)?;
-    let by_token = ByToken::new(Arc::new(keystone), config.keystone.rules());
-    Ok(Identity::Keystone(Arc::new(by_token)))
-}
-
-/// The flavors to set at the start.
-pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
-    let file = config.planner.planner_flavors.as_deref();
-    let read = file.map(crate::config::flavors::read).transpose();
-    let flavors = read.map_err(|why| format!("--planner-flavors {why}"))?;
-    Ok(SetFlavors(flavors.unwrap_or_default()))
-}
-
 /// Serves both APIs until stopped. On SIGHUP, `read_options` reads the options
-/// again, and they are compared with `sources`.
+/// again, and they are compared with `options`.
 ///
 /// # Errors
 /// Something needed could not be set up.
 pub async fn serve(
     config: &Config,
-    sources: &[Source],
+    options: &[Source],
     read_options: ReadOptions,
     telemetry: &Arc<Telemetry>,
 ) -> Result<(), Failure> {
@@ -152,7 +57,7 @@ pub async fn serve(
     }
     let mut parts = Parts::read(config)?;
     parts.audit = config.audit.start().map_err(Failure)?;
-    parts.reloading = Some(Reloading { started_with: reload::options(sources), read_options });
+    parts.reloading = Some(Reloading { started_with: sources::digests(options), read_options });
     let audit = parts.audit.clone();
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;

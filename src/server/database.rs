@@ -6,10 +6,9 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::time::timeout;
 
-use super::Failure;
+use super::failure::{Failure, OpenError};
 use crate::config::DatabaseOptions;
 use crate::server::embedded_postgres::{EmbeddedPostgres, Existing};
-use crate::server::opening;
 use crate::store::{self, primary};
 
 /// Timeout until a connection is usable. A frozen server accepts connections, but does not respond.
@@ -28,7 +27,7 @@ impl Database {
     ///
     /// # Errors
     /// The URL is invalid, or the private PostgreSQL does not start.
-    pub(super) async fn open_or_create(options: &DatabaseOptions) -> Result<Self, Failure> {
+    pub(crate) async fn open_or_create(options: &DatabaseOptions) -> Result<Self, Failure> {
         if let Some(hosts) = options.hosts().map_err(Failure)? {
             return Ok(Self { hosts, embedded: None });
         }
@@ -73,7 +72,7 @@ impl Database {
     /// # Errors
     /// It cannot be reached.
     pub async fn connect(&self) -> Result<PgConnection, Failure> {
-        let connected = self.try_connect().await.map_err(opening::OpenError::from);
+        let connected = self.try_connect().await.map_err(OpenError::from);
         connected.map_err(Failure::from)
     }
 
@@ -82,7 +81,7 @@ impl Database {
     /// # Errors
     /// None of several hosts is the primary. A single host is not checked.
     pub async fn primary(&self) -> Result<PgConnectOptions, Failure> {
-        self.try_primary().await.map_err(opening::OpenError::from).map_err(Failure::from)
+        self.try_primary().await.map_err(OpenError::from).map_err(Failure::from)
     }
 
     async fn try_primary(&self) -> store::Result<PgConnectOptions> {

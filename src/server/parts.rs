@@ -1,0 +1,100 @@
+//! The parts of a server that are made from its options before it starts.
+
+use std::sync::Arc;
+
+use crate::audit::AuditLog;
+use crate::auth::keystone::Keystone;
+use crate::auth::policy::Policy;
+use crate::config::sources::Reloading;
+use crate::config::{Auth, Config};
+use crate::http::edge::tls::Tls;
+use crate::http::layers::cors::Cors;
+use crate::http::layers::identity::{ByToken, Identity};
+use crate::http::layers::proxy::Trusted;
+use crate::server::failure::Failure;
+use crate::store::planner::flavors::SetFlavors;
+
+/// Validated options, with the contents of their files.
+#[derive(Debug)]
+pub struct Parts {
+    pub(super) policy: Policy,
+    /// Warnings about the policy.
+    pub(super) warnings: Vec<String>,
+    pub(super) trusted: Trusted,
+    pub(super) cors: Option<Cors>,
+    pub(super) tls: Option<Arc<Tls>>,
+    pub(super) identity: Identity,
+    pub(super) flavors: SetFlavors,
+    /// The audit log, once it has been started.
+    pub(super) audit: Option<AuditLog>,
+    /// Reads the options again on SIGHUP; set once the server starts.
+    pub(super) reloading: Option<Reloading>,
+}
+
+impl Parts {
+    /// Validates the options and reads their files.
+    ///
+    /// # Errors
+    /// Messages for all invalid options and unreadable files, one per line.
+    pub fn read(config: &Config) -> Result<Self, Failure> {
+        let mut wrong = Vec::new();
+        wrong.extend(config.check().err());
+        wrong.extend(config.audit.check().err());
+        let policy = noted(Policy::load(config.policy.source()), &mut wrong);
+        // It was checked above that certificate and key are given together.
+        let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();
+        let tls = noted(tls, &mut wrong);
+        let trusted = noted(config.front.trusted(), &mut wrong);
+        let cors = noted(config.front.cors(), &mut wrong);
+        let identity = noted(identity(config), &mut wrong);
+        let flavors = noted(flavors(config), &mut wrong);
+        match (policy, tls, trusted, cors, identity, flavors) {
+            (
+                Some((policy, warnings)),
+                Some(tls),
+                Some(trusted),
+                Some(cors),
+                Some(identity),
+                Some(flavors),
+            ) if wrong.is_empty() => {
+                let tls = tls.map(Arc::new);
+                let (audit, reloading) = (None, None);
+                Ok(Self {
+                    policy,
+                    warnings,
+                    trusted,
+                    cors,
+                    tls,
+                    identity,
+                    flavors,
+                    audit,
+                    reloading,
+                })
+            }
+            _ => Err(Failure(wrong.join("\n"))),
+        }
+    }
+}
+
+/// The value, or `None` after collecting the error.
+fn noted<T>(outcome: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
+    outcome.map_err(|why| wrong.push(why)).ok()
+}
+
+/// Authentication of callers.
+fn identity(config: &Config) -> Result<Identity, String> {
+    if config.auth == Auth::Noauth2 {
+        return Ok(Identity::NoAuth);
+    }
+    let keystone = Keystone::new(config.keystone.read()?)?;
+    let by_token = ByToken::new(Arc::new(keystone), config.keystone.rules());
+    Ok(Identity::Keystone(Arc::new(by_token)))
+}
+
+/// The flavors to set at the start.
+pub(crate) fn flavors(config: &Config) -> Result<SetFlavors, String> {
+    let file = config.planner.planner_flavors.as_deref();
+    let read = file.map(crate::config::flavors::read).transpose();
+    let flavors = read.map_err(|why| format!("--planner-flavors {why}"))?;
+    Ok(SetFlavors(flavors.unwrap_or_default()))
+}
