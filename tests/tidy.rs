@@ -567,7 +567,7 @@ const DEFAULTS: [(&str, usize, &str); 21] = [
         22,
         "sets without members, groups without conditions, sums and minima of nothing, bounds",
     ),
-    ("src/server/serve.rs", 2, "what the operator left out"),
+    ("src/server", 2, "options that were left out"),
     ("src/store", 7, "texts that PostgreSQL leaves out, a count beyond 32 bits"),
     ("src/fairness/turns.rs", 2, "turns that nobody holds"),
     ("src/world", 7, "sets without members"),
