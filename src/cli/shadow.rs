@@ -8,14 +8,12 @@ use clap::Args;
 
 use crate::config::{LogOptions, count, seconds};
 use crate::http::edge::listener::Endpoint;
-use crate::http::edge::server::Bounds;
+use crate::http::edge::server::{Bounds, HEADER_TIMEOUT};
 use crate::http::edge::tls::Files;
 use crate::moving::shadow::{self, Options, ServiceUrl};
 use crate::observe::telemetry::Telemetry;
 use crate::server::failure::Failure;
 
-/// Timeout for the head of a client's request.
-const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
 const MIB: usize = 1 << 20;
 
 /// Options of `shadow`.

@@ -1,7 +1,6 @@
 //! Options of the front: TLS, proxies, the number of concurrent requests, and CORS.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
@@ -12,9 +11,6 @@ use crate::http::layers::proxy::Trusted;
 
 /// The maximum number of flavors in `/metrics`.
 const FIT_FLAVORS_MAX: usize = 64;
-
-/// The maximum number of projects in `/metrics/cloud`.
-const METRICS_PROJECTS_MAX: i64 = 10_000;
 
 /// Options of the front.
 #[derive(Args, Clone, Debug)]
@@ -33,21 +29,6 @@ pub struct FrontOptions {
     /// At most 64. They are counted once a minute, beside requests.
     #[arg(long, env = "BERTH_FIT_FLAVORS", value_name = "NAME", value_delimiter = ',')]
     pub fit_flavors: Vec<String>,
-
-    /// Projects of which `/metrics/cloud` tells usage and number of consumers, those with most consumers; 0: none.
-    ///
-    /// They are summed up in the database at each scrape, which takes longer the more allocations there are.
-    #[arg(long, env = "BERTH_METRICS_PROJECTS", default_value = "1000", value_name = "COUNT",
-          value_parser = clap::value_parser!(u16).range(0..=METRICS_PROJECTS_MAX))]
-    pub metrics_projects: u16,
-
-    /// Seconds a kept-alive connection may be idle after an answer.
-    ///
-    /// Choose more than the interval at which clients return: nova-compute sends a request every 60
-    /// seconds.
-    #[arg(long, env = "BERTH_IDLE_TIMEOUT", default_value = "120", value_name = "SECONDS",
-          value_parser = super::seconds)]
-    pub idle_timeout: Duration,
 
     /// Proxies whose forwarding headers are believed: addresses, networks such as 10.0.0.0/8, or
     /// `unix:` for all clients of a Unix socket.

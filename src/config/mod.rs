@@ -195,10 +195,6 @@ pub struct Config {
     )]
     pub incomplete_consumer_user_id: String,
 
-    /// Maximum size of a request body, in bytes.
-    #[arg(long, env = "BERTH_MAX_BODY_BYTES", default_value = "1048576", value_name = "BYTES")]
-    pub max_body_bytes: usize,
-
     /// Maximum number of open connections, on all addresses together.
     ///
     /// When the limit is reached, a new connection replaces the one that has been idle longest.
@@ -207,26 +203,6 @@ pub struct Config {
     #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT",
           value_parser = count)]
     pub max_connections: usize,
-
-    /// Seconds a client has for the TLS handshake and for sending the head of a request.
-    ///
-    /// The time for a later request on the same connection begins with the first byte of its head.
-    #[arg(long, env = "BERTH_HEADER_TIMEOUT", default_value = "60", value_name = "SECONDS",
-          value_parser = seconds)]
-    pub header_timeout: Duration,
-
-    /// Seconds a client has to send the body of a request, and to read each part of an answer.
-    #[arg(long, env = "BERTH_BODY_TIMEOUT", default_value = "30", value_name = "SECONDS",
-          value_parser = seconds)]
-    pub body_timeout: Duration,
-
-    /// Seconds a search for allocation candidates may continue without finding one.
-    ///
-    /// Then the request is answered with 503, or, if the answer has begun, the connection is
-    /// closed.
-    #[arg(long, env = "BERTH_SEARCH_TIMEOUT", default_value = "10", value_name = "SECONDS",
-          value_parser = seconds)]
-    pub search_timeout: Duration,
 
     /// Seconds to serve on after SIGTERM while `/readyz` answers 503.
     ///

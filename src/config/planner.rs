@@ -123,30 +123,11 @@ pub struct PlannerOptions {
           value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub planner_project_placements: u32,
 
-    /// Maximum size of all plans of one project, in bytes; more is refused with 409.
-    ///
-    /// The size of a plan is that of the requests for it.
-    #[arg(long, env = "BERTH_PLANNER_PROJECT_BYTES", default_value = "268435456",
-          value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    pub planner_project_bytes: u64,
-
-    /// Maximum number of groups that one project may create if the policy allows it; a further one
-    /// is refused with 409.
-    #[arg(long, env = "BERTH_PLANNER_PROJECT_GROUPS", default_value = "1000", value_name = "COUNT",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub planner_project_groups: u32,
-
     /// Maximum number of requests of one project that each replica plans at once; further ones
     /// wait.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_REQUESTS", default_value = "8", value_name = "COUNT",
           value_parser = super::count)]
     pub planner_project_requests: usize,
-
-    /// Maximum number of requests of one project that wait at each replica to be planned.
-    ///
-    /// They wait for --planner-timeout-max at most. Further requests are answered with 429.
-    #[arg(long, env = "BERTH_PLANNER_PROJECT_WAITING", default_value = "32", value_name = "COUNT")]
-    pub planner_project_waiting: usize,
 }
 
 impl PlannerOptions {
@@ -192,11 +173,9 @@ impl PlannerOptions {
             caps: Caps {
                 plans: self.planner_project_plans,
                 placements: self.planner_project_placements,
-                bytes: self.planner_project_bytes,
-                groups: self.planner_project_groups,
+                ..Caps::default()
             },
             at_once: self.planner_project_requests,
-            waiting: self.planner_project_waiting,
             threads: self.threads(),
             ..PlannerSettings::default()
         }

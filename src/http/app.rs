@@ -210,7 +210,7 @@ pub struct Options {
     pub headroom: Vec<HeadroomShare>,
     /// Limits of the list of refused requests.
     pub refused: RefusedSettings,
-    /// Maximum number of projects in `/metrics/cloud`; 0: none.
+    /// Maximum number of projects in `/metrics/cloud`.
     pub metrics_projects: u16,
     /// Settings of the event stream.
     pub events: EventSettings,

@@ -108,12 +108,12 @@ impl Display for Refusal {
             Self::UnitTaken(unit) => write!(f, "'{unit}' is in use by others"),
             Self::CapReached { most, what } => {
                 let (what, option) = match what {
-                    Capped::Plans => ("plans", "plans"),
-                    Capped::Placements => ("placements", "placements"),
-                    Capped::Bytes => ("bytes of plans", "bytes"),
-                    Capped::Groups => ("groups", "groups"),
+                    Capped::Plans => ("plans", " (--planner-project-plans)"),
+                    Capped::Placements => ("placements", " (--planner-project-placements)"),
+                    Capped::Bytes => ("bytes of plans", ""),
+                    Capped::Groups => ("groups", ""),
                 };
-                write!(f, "The project may have at most {most} {what} (--planner-project-{option})")
+                write!(f, "The project may have at most {most} {what}{option}")
             }
             Self::ResourceTaken(id) => write!(f, "Resource '{id}' has another placement already"),
             Self::GroupNotFound => f.write_str("Group not found"),

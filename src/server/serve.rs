@@ -16,7 +16,7 @@ use crate::http::App;
 use crate::http::Backend;
 use crate::http::Options;
 use crate::http::edge::listener::{Endpoint, Listener};
-use crate::http::edge::server::{Bounds, ServerListeners};
+use crate::http::edge::server::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT, ServerListeners};
 use crate::http::edge::tls::Tls;
 use crate::http::layers::cors::Cors;
 use crate::observe::metrics;
@@ -221,6 +221,7 @@ async fn serve_until(
     let addresses = listening.addresses()?;
     let history = config.history.history.is_some() || config.events.events.is_some();
     let options = Options { audit, history, ..options(config, cors)? };
+    let write_timeout = options.body_timeout;
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
     let waiting = Notify::new();
     let opening = async {
@@ -252,9 +253,9 @@ async fn serve_until(
     systemd::ready();
     let bounds = Bounds {
         connections: connections(config),
-        header_timeout: config.header_timeout,
-        idle_timeout: config.front.idle_timeout,
-        write_timeout: config.body_timeout,
+        header_timeout: HEADER_TIMEOUT,
+        idle_timeout: IDLE_TIMEOUT,
+        write_timeout,
         shutdown_delay: config.shutdown_delay,
         shutdown_grace: config.shutdown_grace,
     };
@@ -345,15 +346,11 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
             GenerationStrategy::BreadthFirst => Strategy::BreadthFirst,
         },
         max_requests: config.front.max_requests,
-        max_body_bytes: config.max_body_bytes,
-        body_timeout: config.body_timeout,
-        search_timeout: config.search_timeout,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
         cors,
         planner: config.planner.settings(),
         headroom: config.planner.planner_headroom.clone(),
         refused: config.refused.settings(),
-        metrics_projects: config.front.metrics_projects,
         ..Options::default()
     })
 }

@@ -75,7 +75,7 @@ async fn a_search_that_finds_nothing_is_given_up() {
     assert!(answer.headers().contains_key("retry-after"));
     let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
     let body = String::from_utf8(body.to_vec()).unwrap();
-    assert!(body.contains("--search-timeout"), "{body}");
+    assert!(body.contains("found nothing for 50ms"), "{body}");
 }
 
 /// A watch on which a millisecond passes with each look at it.

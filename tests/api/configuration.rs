@@ -96,7 +96,7 @@ fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
         &[
             ("BERTH_CONFIG", &named),
             ("BERTH_LISTN", "127.0.0.1:1"),
-            ("BERTH_IDLE_TIMEOUT", "soon"),
+            ("BERTH_SHUTDOWN_GRACE", "soon"),
             // Of Kubernetes, for a service of the name berth.
             ("BERTH_SERVICE_HOST", "10.0.0.1"),
             ("BERTH_PORT", "tcp://10.0.0.1:8778"),
@@ -109,8 +109,8 @@ fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
       berth.toml, line 2: max-requests: "0": must be a number from 1 to 1000000
       berth.toml, line 3: log-format: "jsn": must be one of human, json; did you mean "json"?
       berth.toml, line 4: log: "inof": inof is no level, the nearest is info; there are off, error, warn, info, debug, trace, also for a module, as in berth::store=debug
-      environment variable BERTH_IDLE_TIMEOUT: "soon": must be a number of seconds
       environment variable BERTH_LISTN: there is no option for it; did you mean "BERTH_LISTEN"?
+      environment variable BERTH_SHUTDOWN_GRACE: "soon": must be a number of seconds
       --planner-timout: there is no such option; did you mean "--planner-timeout"?
       --max-connections: "none": must be a number from 1 to 1000000
       berth.toml, line 5: database-url: parameter 1 after the question mark is unknown; did you mean "sslmode"?

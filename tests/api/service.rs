@@ -117,7 +117,7 @@ async fn a_database_that_is_away_is_told_and_comes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_process_ends_after_the_grace() {
     let directory = tempfile::tempdir().unwrap();
-    let options = ["--shutdown-grace", "60", "--header-timeout", "600", "--body-timeout", "600"];
+    let options = ["--shutdown-grace", "60"];
     let mut server = Server::start_with(directory.path(), &options).await;
     let mut stream = TcpStream::connect(&server.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
@@ -129,7 +129,7 @@ async fn the_process_ends_after_the_grace() {
     assert!(began.elapsed() < Duration::from_secs(50), "it waits for half a head");
     assert!(!directory.path().join("data/postgres/postmaster.pid").exists());
 
-    let options = ["--shutdown-grace", "1", "--header-timeout", "600", "--body-timeout", "600"];
+    let options = ["--shutdown-grace", "1"];
     let mut server = Server::start_with(directory.path(), &options).await;
     let mut stream = TcpStream::connect(&server.address).await.unwrap();
     let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\

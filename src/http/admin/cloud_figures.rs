@@ -104,7 +104,7 @@ const METRICS: [Metric; 10] = [
 /// A snapshot of the cloud.
 pub(in crate::http) struct Cloud {
     world: Arc<World>,
-    /// Usages of projects; `None` if disabled, or not readable.
+    /// Usages of projects; `None` if they could not be read.
     projects: Option<ProjectUsages>,
 }
 
@@ -114,13 +114,13 @@ impl Cloud {
     /// # Errors
     /// The database is not available.
     pub(in crate::http) async fn read(app: &App) -> store::Result<Self> {
-        if app.options.metrics_projects > 0 {
-            match Self::with_projects(app).await {
-                Ok(cloud) => return Ok(cloud),
-                Err(why) => tracing::warn!(why, "the metrics omit the usage of projects"),
+        match Self::with_projects(app).await {
+            Ok(cloud) => Ok(cloud),
+            Err(why) => {
+                tracing::warn!(why, "the metrics omit the usage of projects");
+                Ok(Self { world: app.store.world().await?, projects: None })
             }
         }
-        Ok(Self { world: app.store.world().await?, projects: None })
     }
 
     /// Reads both parts in one snapshot.

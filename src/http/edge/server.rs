@@ -33,6 +33,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time for aborted connections to end.
 const CUT_MAX: Duration = Duration::from_secs(1);
 
+/// Timeout for the TLS handshake and for the head of a request.
+pub const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
+/// Timeout for an idle connection after a response: longer than the minute between two requests of
+/// nova-compute.
+pub const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
+
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {

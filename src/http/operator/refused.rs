@@ -73,9 +73,7 @@ pub(super) async fn show(
 }
 
 fn turned_off() -> Problem {
-    Problem::not_found(
-        "This server keeps no refused requests: --refused-requests, --refused-bytes or --refused-age is 0",
-    )
+    Problem::not_found("This server keeps no refused requests: --refused-requests is 0")
 }
 
 fn unknown(id: &str, status: &Status) -> Problem {

@@ -116,9 +116,7 @@ impl Tenant {
         );
         match tokio::time::timeout(timeout_max, app.planned.turn(self.requester())).await {
             Ok(Ok(turn)) => Ok(turn),
-            Ok(Err(QueueFull)) => Err(Problem::too_many(format!(
-                "{planned}, and {waiting} wait (--planner-project-waiting)."
-            ))),
+            Ok(Err(QueueFull)) => Err(Problem::too_many(format!("{planned}, and {waiting} wait."))),
             Err(_) => Err(Problem::too_many(format!(
                 "{planned}, and none ended within {} s (--planner-timeout-max).",
                 timeout_max.as_secs_f64()

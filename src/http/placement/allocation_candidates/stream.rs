@@ -35,7 +35,7 @@ pub(super) struct Pace {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// The search found nothing for this long.
-    #[error("the search found nothing for {0:?} (--search-timeout)")]
+    #[error("the search found nothing for {0:?}")]
     SearchTimeout(Duration),
     /// Too many requests wait for a turn.
     #[error("{0}")]
