@@ -301,7 +301,7 @@ async fn rare_events_are_counted_from_zero() {
         assert!(metrics.lines().any(|line| line == series), "{series}: {metrics}");
     }
     let log = server.log();
-    let line = log.lines().find(|line| line.contains("applied: events")).unwrap();
+    let line = log.lines().find(|line| line.contains("applied: initial")).unwrap();
     assert!(Regex::new(r"took_ms=\d+\.\d$").unwrap().is_match(line), "{line}");
     assert!(!log.contains("already exists"), "{log}");
 }

@@ -6,7 +6,7 @@ mod replacing;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::{MigrateError, Migration, Migrator};
 use sqlx::{Connection, PgConnection};
 
 pub use self::replacing::{check_script, drop_script};
@@ -143,7 +143,7 @@ pub async fn status(conn: &mut PgConnection) -> Result<Status> {
     }
     // Read after the versions: during a migration, there are at least the objects of these versions.
     let found = objects(conn).await?;
-    let mut status = migrated(&applied, &found);
+    let mut status = migrated(&MIGRATOR.migrations, &applied, &found);
     if let Status::Ahead(unknown) = &status
         && serves(conn, &found).await?
     {
@@ -210,12 +210,12 @@ fn unmigrated(found: &BTreeSet<String>) -> Status {
     }
 }
 
-/// Returns the status of a database with these migrations.
-fn migrated(applied: &[Applied], found: &BTreeSet<String>) -> Status {
+/// Returns the status of a database with these migrations, for a program with the migrations `ours`.
+fn migrated(ours: &[Migration], applied: &[Applied], found: &BTreeSet<String>) -> Status {
     let versions: BTreeSet<i64> = applied.iter().map(|it| it.version).collect();
-    let known: BTreeSet<i64> = MIGRATOR.iter().map(|migration| migration.version).collect();
+    let known: BTreeSet<i64> = ours.iter().map(|migration| migration.version).collect();
     let mut altered = Vec::new();
-    for ours in MIGRATOR.iter() {
+    for ours in ours {
         let Some(theirs) = applied.iter().find(|it| it.version == ours.version) else { continue };
         if theirs.description != ours.description {
             return Status::Foreign(format!(
@@ -312,5 +312,45 @@ fn failed(why: MigrateError) -> Error {
         }
         MigrateError::Execute(why) => why.into(),
         other => Error::bug(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sqlx::migrate::Migration;
+
+    use super::{Applied, MIGRATOR, Status, migrated};
+
+    /// The initial migration and two that follow.
+    fn three() -> Vec<Migration> {
+        let initial = MIGRATOR.iter().next().unwrap();
+        let later = |version| Migration { version, description: "later".into(), ..initial.clone() };
+        vec![initial.clone(), later(2), later(3)]
+    }
+
+    /// Returns the status of a database with these migrations, for a program with the first `known`.
+    fn status(known: usize, applied: &[Migration]) -> Status {
+        let applied: Vec<Applied> = applied
+            .iter()
+            .map(|it| Applied {
+                version: it.version,
+                description: it.description.to_string(),
+                checksum: it.checksum.to_vec(),
+            })
+            .collect();
+        migrated(&three()[..known], &applied, &BTreeSet::new())
+    }
+
+    #[test]
+    fn a_schema_is_behind_or_ahead_by_the_migrations_that_one_side_lacks() {
+        assert_eq!(status(3, &three()[..1]), Status::Behind(vec![2, 3]));
+        assert_eq!(status(1, &three()), Status::Ahead(vec![2, 3]));
+        // Its versions are current, but it has no tables.
+        assert!(matches!(status(2, &three()[..2]), Status::Incomplete(_)));
+        let mut other = three();
+        other[1].checksum = vec![0].into();
+        assert_eq!(status(3, &other), Status::Altered(vec![2]));
     }
 }
