@@ -1,4 +1,4 @@
-//! `/metrics`, `/metrics/cloud`, `/-/log`, and what `deploy/` has for them.
+//! `/metrics`, `/metrics/cloud`, reloads, and what `deploy/` has for them.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -262,8 +262,12 @@ fn alerts_and_dashboard_are_about_what_there_is() {
 
 /// Waits until the log has these words.
 async fn logged(server: &Server, words: &str) {
+    logged_times(server, words, 1).await;
+}
+
+async fn logged_times(server: &Server, words: &str, times: usize) {
     let began = Instant::now();
-    while !server.log().contains(words) {
+    while server.log().matches(words).count() < times {
         assert!(began.elapsed() < PATIENCE, "{words}: {}", server.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -306,70 +310,50 @@ async fn rare_events_are_counted_from_zero() {
     assert!(!log.contains("already exists"), "{log}");
 }
 
-/// The operator looks closer for a while, and back.
+/// The operator sees more for a while, and less again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_changed_while_the_server_runs() {
     let directory = tempfile::tempdir().unwrap();
-    let admin = format!("127.0.0.1:{}", free_port());
-    let server = Server::start_with(directory.path(), &["--admin-listen", &admin]).await;
-    let ask = async |method: &str, query: &str| {
-        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
-        let asked = server.client.request(method, format!("http://{admin}/-/log{query}"));
-        let answer = asked.send().await.unwrap();
-        (answer.status().as_u16(), answer.text().await.unwrap())
+    let file = directory.path().join("berth.toml");
+    let configure = |text: &str| std::fs::write(&file, text).unwrap();
+    configure("log = \"info\"\n");
+    let server = Server::start_with(directory.path(), &["--config", file.to_str().unwrap()]).await;
+    let reload = async |text: &str, message: &str| {
+        configure(text);
+        signal("HUP", &server.pid());
+        logged(&server, message).await;
     };
-    assert_eq!(ask("GET", "").await, (200, "info\nformat=human\n".to_owned()));
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
     assert!(!server.log().contains("GET / 200"));
-    let (status, words) = ask("PUT", "?filter=info,berth%3A%3Ahttp=debug&for=600").await;
-    assert!(status == 200 && words.starts_with("info,berth::http=debug (for "), "{words}");
+    reload("log = \"info,berth::http=debug\"\n", "SIGHUP: the log filter has changed").await;
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
     logged(&server, "GET / 200").await;
-    assert_eq!(ask("DELETE", "").await, (200, "info\nformat=human\n".to_owned()));
-    let json = |line: &str| serde_json::from_str::<Value>(line).ok();
-    let (status, words) = ask("PUT", "?format=json&for=600").await;
-    assert!(status == 200 && words.starts_with("info (for "), "{words}");
+    let json = "log = \"info\"\nlog-format = \"json\"\n";
+    reload(json, "\"message\":\"SIGHUP: the log format has changed\"").await;
     assert_eq!(server.ask("GET", "/traits?name=in:X", None).await.unwrap().0, 200);
     logged(&server, "/traits?name=in:X").await;
     let log = server.log();
-    let line = log.lines().find(|line| line.contains("/traits?name=in:X")).and_then(json).unwrap();
-    assert_eq!(line["status"], 200, "{line}");
-    assert_eq!(ask("DELETE", "").await, (200, "info\nformat=human\n".to_owned()));
+    let line = log.lines().find(|line| line.contains("/traits?name=in:X")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(line).unwrap()["status"], 200, "{line}");
+    let human = " INFO berth::server::reload: SIGHUP: the log format has changed";
+    reload("log = \"info\"\n", human).await;
     assert_eq!(server.ask("GET", "/traits?name=in:Y", None).await.unwrap().0, 200);
     logged(&server, " INFO berth::http::layers::access_log: GET /traits?name=in:Y 200").await;
-    assert_eq!(ask("PUT", "?filter=warn&for=1").await.0, 200);
-    let began = Instant::now();
-    while ask("GET", "").await.1 != "info\nformat=human\n" {
-        assert!(began.elapsed() < PATIENCE, "the filter stays");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    for query in ["", "?filter=a=b=c", "?filter=inof", "?filter=info&for=0", "?format=xml"] {
-        assert_eq!(ask("PUT", query).await.0, 400, "{query}");
-    }
-    assert_eq!(ask("POST", "").await.0, 405);
 }
 
 /// SIGHUP takes over what can be taken over, if all is valid, and names the rest.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_reread_is_said() {
     let directory = tempfile::tempdir().unwrap();
-    let admin = format!("127.0.0.1:{}", free_port());
     let file = directory.path().join("berth.toml");
     let configure = |text: &str| std::fs::write(&file, text).unwrap();
     configure("log = \"info\"\nkeystone-password = \"one\"\npath-prefix = \"/here\"\n");
-    let path = file.to_str().unwrap();
-    let options = ["--admin-listen", &admin, "--config", path];
-    let server = Server::start_with(directory.path(), &options).await;
-    let in_force = async || {
-        let asked = server.client.get(format!("http://{admin}/-/log"));
-        asked.send().await.unwrap().text().await.unwrap()
-    };
+    let server = Server::start_with(directory.path(), &["--config", file.to_str().unwrap()]).await;
     signal("HUP", &server.pid());
     logged(&server, "SIGHUP: the log filter is unchanged").await;
-    configure(
-        "log = \"info,berth::store=debug\"\nlog-format = \"json\"\nmax-requests = 7\n\
-         keystone-password = \"two\"\n",
-    );
+    let valid = "log = \"info,berth::store=debug\"\nlog-format = \"json\"\nmax-requests = 7\n\
+                 keystone-password = \"two\"\n";
+    configure(valid);
     signal("HUP", &server.pid());
     logged(&server, "SIGHUP: the log filter has changed").await;
     logged(&server, "SIGHUP: the log format has changed").await;
@@ -378,12 +362,7 @@ async fn what_is_reread_is_said() {
     logged(&server, "SIGHUP: the policy is unchanged").await;
     // They are as different from those of the process as before.
     signal("HUP", &server.pid());
-    let began = Instant::now();
-    while server.log().matches(others).count() < 2 {
-        assert!(began.elapsed() < PATIENCE, "{}", server.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    assert_eq!(in_force().await, "info,berth::store=debug\nformat=json\n");
+    logged_times(&server, others, 2).await;
     configure("log = \"nothing=like=this\"\n");
     signal("HUP", &server.pid());
     logged(&server, "SIGHUP: the configuration stays as it is").await;
@@ -395,7 +374,13 @@ async fn what_is_reread_is_said() {
     configure("no-option = 1\n");
     signal("HUP", &server.pid());
     logged(&server, "there is no option").await;
-    assert_eq!(in_force().await, "info,berth::store=debug\nformat=json\n");
+    // Neither filter nor format has changed with what is not valid.
+    configure(valid);
+    signal("HUP", &server.pid());
+    logged_times(&server, others, 3).await;
+    let log = server.log();
+    let changes = |of: &str| log.matches(&format!("SIGHUP: the log {of} has changed")).count();
+    assert_eq!((changes("filter"), changes("format")), (1, 1), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

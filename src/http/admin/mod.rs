@@ -3,7 +3,6 @@
 
 mod cloud_figures;
 pub(crate) mod health;
-mod log_level;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -35,7 +34,7 @@ const METRICS: &str = "/metrics";
 /// Metrics of the cloud, which are the same on all replicas.
 const CLOUD: &str = "/metrics/cloud";
 /// Response for other paths.
-const PATHS: &str = "there are /healthz, /readyz, /metrics, /metrics/cloud and /-/log\n";
+const PATHS: &str = "there are /healthz, /readyz, /metrics and /metrics/cloud\n";
 
 /// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 16;
@@ -60,15 +59,11 @@ impl AdminState {
         Self { backend, connections }
     }
 
-    async fn answer(&self, method: Method, uri: Uri, is_local: bool) -> Response {
-        let path = uri.path();
-        if path == log_level::PATH {
-            return log_level::answer(&method, uri.query().unwrap_or(""), is_local);
-        }
+    async fn answer(&self, method: Method, uri: Uri) -> Response {
         if let Err(refusal) = health::check_method(&method) {
             return *refusal;
         }
-        match path {
+        match uri.path() {
             HEALTHZ => text(StatusCode::OK, "ok\n"),
             READYZ => {
                 let store = self.backend.app().map(|app| &app.store);
@@ -164,17 +159,13 @@ fn exposition(metrics: impl Into<Body>) -> Response {
 
 /// Handles the requests of one connection.
 #[derive(Clone)]
-struct AdminService {
-    admin_state: Arc<AdminState>,
-    /// Whether the client is on this machine.
-    is_local: bool,
-}
+struct AdminService(Arc<AdminState>);
 
 impl Service for AdminService {
     fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
-        let Self { admin_state, is_local } = self.clone();
+        let Self(admin_state) = self.clone();
         let (parts, _) = request.into_parts();
-        async move { admin_state.answer(parts.method, parts.uri, is_local).await }
+        async move { admin_state.answer(parts.method, parts.uri).await }
     }
 
     fn write_error(&self) -> WriteError {
@@ -199,8 +190,7 @@ pub(super) async fn accept_all(
     loop {
         let ((), accepted) = listeners.next(&connections).await;
         let slot = connections.enter(Phase::Fresh).await;
-        let is_local = accepted.is_local();
-        let service = AdminService { admin_state: Arc::clone(&admin_state), is_local };
+        let service = AdminService(Arc::clone(&admin_state));
         let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
         tokio::spawn(serving.serve(accepted, None));
     }
