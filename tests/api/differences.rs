@@ -331,6 +331,18 @@ async fn t3_a_whole_number_is_told_without_a_point() {
 }
 
 #[tokio::test]
+async fn t4_schema_and_value_are_on_one_line() {
+    let berth = Berth::new().await;
+    let name = "word ".repeat(50);
+    let refused = berth.post("/resource_providers", json!({"name": name})).await.expect(400);
+    let detail = refused.json()["errors"][0]["detail"].take();
+    let lines: Vec<&str> = detail.as_str().unwrap().lines().collect();
+    let [.., schema, "", "On instance['name']:", value] = lines[..] else { panic!("{lines:#?}") };
+    assert!(schema.starts_with("    {'") && schema.contains("'maxLength': 200"), "{schema}");
+    assert_eq!(value.trim_end(), format!("    '{name}'"));
+}
+
+#[tokio::test]
 async fn v1_a_long_value_is_cut_in_the_text_of_an_error() {
     let berth = Berth::new().await;
     let body = json!({"name": "x".repeat(20_000)});

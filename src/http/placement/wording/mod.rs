@@ -1,13 +1,13 @@
 //! Texts of schema violations.
 //!
 //! Clients read them, so they are those of Python's jsonschema, which the reference uses: message,
-//! keyword and path in the schema, the schema, path in the value, the value. Long values are
-//! truncated.
+//! keyword and path in the schema, the schema, path in the value, the value. Schema and value are on
+//! one line each, and long values are truncated.
 
 use serde_json::Value;
 
 use super::validation::{Step, Violation};
-use crate::http::api::python::{Shown, pretty, repr, text_repr};
+use crate::http::api::python::{Shown, repr, text_repr};
 
 /// Returns the text of a violation.
 pub(super) fn text(violation: &Violation<'_>) -> String {
@@ -16,9 +16,9 @@ pub(super) fn text(violation: &Violation<'_>) -> String {
         message(violation),
         text_repr(violation.keyword),
         indexed("schema", violation.schema_path()),
-        indented(&pretty(violation.schema)),
+        repr(violation.schema),
         indexed("instance", violation.value_path()),
-        indented(&pretty(violation.value)),
+        repr(violation.value),
     )
 }
 
@@ -96,10 +96,6 @@ fn indexed<'a>(container: &str, path: impl Iterator<Item = Step<'a>>) -> String 
         text.extend(["[", &step, "]"]);
     }
     text
-}
-
-fn indented(lines: &str) -> String {
-    lines.replace('\n', "\n    ")
 }
 
 #[cfg(test)]
