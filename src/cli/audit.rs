@@ -12,13 +12,11 @@ use super::service::ServiceOptions;
 use super::times::{age, since};
 use crate::moving::server_audit::classify::{Audit, Rules};
 use crate::moving::server_audit::cloud::Cloud;
+use crate::moving::server_audit::guard;
 use crate::moving::server_audit::list::Lists;
-use crate::moving::server_audit::placement::Placement;
 use crate::moving::server_audit::plan::Plan;
 use crate::moving::server_audit::report::Report;
 use crate::moving::server_audit::service::Service;
-use crate::moving::server_audit::{guard, nova};
-use crate::moving::transfer::ReferenceUrl;
 
 /// How far the clock of the machine where the servers were listed may be ahead of this one.
 const CLOCK_DIFFERENCE_MAX: Duration = Duration::minutes(1);
@@ -27,7 +25,7 @@ const CLOCK_DIFFERENCE_MAX: Duration = Duration::minutes(1);
 pub(super) mod exit {
     /// Nothing was found, or all that was planned is done.
     pub(crate) const CLEAN: u8 = 0;
-    /// The service or a database fails.
+    /// The service fails.
     pub(crate) const FAILED: u8 = 1;
     /// Something was found; or was not done, because it has changed or is refused.
     pub(crate) const FOUND: u8 = 3;
@@ -65,33 +63,14 @@ pub struct ServerAuditOptions {
     /// What `openstack server list --all-projects --long -f json` prints, or pages of
     /// `GET /servers/detail`, read by an administrator. Clients before 6.1 need `--limit -1`, or they
     /// stop after 1000 servers. Pages of microversion 2.47 or later also have amounts.
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "nova_database",
-        conflicts_with = "nova_database"
-    )]
+    #[arg(long, value_name = "FILE", required = true)]
     pub servers: Vec<PathBuf>,
-
-    /// nova's databases, as `connection` in its nova.conf: those of the cells, the API database, or both.
-    ///
-    /// They are only read. With the API database alone, the cells are those that it names. Databases
-    /// tell more than a list: migrations, deleted servers, flavors, compute nodes. May be repeated; in
-    /// the environment, URLs are separated by spaces.
-    #[arg(
-        long,
-        env = "BERTH_NOVA_DATABASE",
-        hide_env_values = true,
-        value_name = "URL",
-        value_delimiter = ' '
-    )]
-    pub nova_database: Vec<ReferenceUrl>,
 
     /// When the servers were listed: a time, or an age such as `10m`.
     ///
     /// Default: when the files last changed, the oldest of them. Say it if they were copied. May not be
     /// later than now.
-    #[arg(long, value_name = "TIME", value_parser = since, requires = "servers")]
+    #[arg(long, value_name = "TIME", value_parser = since)]
     pub taken: Option<OffsetDateTime>,
 
     /// Leave alone what has changed so shortly before the servers were listed, or since.
@@ -107,10 +86,6 @@ pub struct ServerAuditOptions {
     /// Compare projects and users as well, with one more request for each server.
     #[arg(long)]
     pub owners: bool,
-
-    /// Plan to delete providers whose compute node nova has deleted, if nothing is allocated there.
-    #[arg(long)]
-    pub delete_providers: bool,
 
     /// Write a plan for `berth heal` to this file. An existing file is overwritten.
     #[arg(long, value_name = "FILE")]
@@ -131,24 +106,14 @@ pub struct ServerAuditOptions {
 /// Nothing could be compared, or the servers cannot be the right ones.
 pub async fn run(options: &ServerAuditOptions) -> Result<(String, u8), Stopped> {
     let began = Instant::now();
-    let list = options.nova_database.is_empty().then(|| listed(options)).transpose()?;
+    let cloud = listed(options)?;
     let client = options.service.client().map_err(Stopped::invalid)?;
     let service = Service::open(client).await.map_err(Stopped::failed)?;
     let placement = service.placement().await.map_err(Stopped::failed)?;
-    let cloud = match list {
-        Some(cloud) => cloud,
-        // Later than the service: a server that claimed before is there by then.
-        None => database(options, &placement).await?,
-    };
-    let rules = Rules {
-        grace: options.grace,
-        owners: options.owners,
-        delete_providers: options.delete_providers,
-    };
+    let rules = Rules { grace: options.grace, owners: options.owners };
     let audit = Audit::new(&placement, &cloud, rules);
     let details = service.details(audit.suspects()).await.map_err(Stopped::failed)?;
-    let hosts = service.hosts(audit.unowned_roots()).await.map_err(Stopped::failed)?;
-    let outcome = audit.outcome(&details, &hosts);
+    let outcome = audit.outcome(&details);
     guard::check(&placement, &cloud, &outcome, options.max_orphans).map_err(Stopped::invalid)?;
     if let Some(path) = &options.plan {
         let plan = Plan::new(&placement, cloud.source.clone(), &outcome, OffsetDateTime::now_utc());
@@ -208,13 +173,6 @@ fn read(path: &Path) -> std::io::Result<(String, Vec<u8>, OffsetDateTime)> {
     let changed = std::fs::metadata(path)?.modified()?;
     let text = std::fs::read(path)?;
     Ok((path.display().to_string(), text, OffsetDateTime::from(changed)))
-}
-
-async fn database(options: &ServerAuditOptions, placement: &Placement) -> Result<Cloud, Stopped> {
-    nova::read(&options.nova_database, placement).await.map_err(|error| match error {
-        nova::Error::Refused(why) => Stopped::invalid(why),
-        nova::Error::Database(..) => Stopped::failed(error),
-    })
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Stopped> {

@@ -1,29 +1,23 @@
-"""`berth audit` and `berth heal` beside nova's own databases, on the reference and on Berth.
+"""`berth audit` and `berth heal` beside lists of nova's servers, on the reference and on Berth.
 
 Run it by `tests/server_audit/run`, which prepares the Python environment first.
 """
 
 import argparse
-import datetime
 import json
-import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-import sqlalchemy
 from harness import suites
 from harness.commands import berth
 from harness.environment import REPOSITORY
-from harness.servers import Berth, Reference, _environment
+from harness.servers import Berth, Reference
 
-sys.path.insert(0, str(REPOSITORY / "tests" / "moving"))
 sys.path.insert(0, str(REPOSITORY / "tests" / "differential"))
-import databases  # noqa: E402
 import planted  # noqa: E402
 from exchange import Request, send  # noqa: E402
 from planted import HOSTS, host, uuid  # noqa: E402
@@ -70,15 +64,14 @@ class Case(unittest.TestCase):
         path = f"/resource_providers/{uuid(planted.SHARING)}"
         body = {"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}
         self.ask("PUT", f"{path}/traits", body)
-        for nth, name in (
-            (planted.GONE, "gone.example"), (planted.REPLACED, "replaced.example"), (80, "unserved.example"),
-        ):  # fmt: skip
-            self.provider(uuid(nth), name, much)
         # Not nova's.
         self.provider(uuid(planted.FOREIGN), "addresses", {"IPV4_ADDRESS": 10})
         for consumer, held in cloud.held.items():
             self.claim(consumer, held, cloud.types.get(consumer))
-        # The times that a service tells are whole seconds, and may be rounded up.
+        self.let_times_pass()
+
+    def let_times_pass(self) -> None:
+        """The times that a service tells are whole seconds, and may be rounded up."""
         time.sleep(1.1)
 
     def claim(self, consumer: str, held: dict, kind: str | None = None, generation: int | None = None) -> None:
@@ -99,12 +92,8 @@ class Case(unittest.TestCase):
     def berth(self, *arguments, told: str | None = None) -> subprocess.CompletedProcess:
         return berth(*arguments, "--url", self.url, told=told or "")
 
-    def before_audit(self) -> None:
-        """What is to happen before each audit."""
-
     def audit(self, *arguments, code: int, told: str | None = None) -> dict[str, list[int]]:
         """Audit; what was found, by kind: the last digits of the subjects."""
-        self.before_audit()
         done = self.berth("audit", *arguments, "--json", told=told)
         self.assertEqual(done.returncode, code, done.stderr + done.stdout)
         self.report = json.loads(done.stdout)
@@ -127,207 +116,24 @@ class Case(unittest.TestCase):
         return self.folder / "plan.json"
 
 
-class Database(Case):
-    """With nova's databases: everything is told."""
-
-    reports = True
-
-    def nova(self, kind, cloud: planted.Cloud) -> None:
-        self.main, self.api = self.enterContext(kind())
-        self.configuration = self.folder / "nova.conf"
-        self.configuration.write_text(
-            f"[database]\nconnection = {self.main}\n[api_database]\nconnection = {self.api}\n"
-            f"[placement]\nauth_type = admin_token\nendpoint = {self.url}\ntoken = admin\n"
-        )
-        described = self.folder / "cloud.json"
-        described.write_text(json.dumps(cloud.as_json()))
-        code, said = self.nova_side("make", described)
-        self.assertEqual(code, 0, said)
-
-    def nova_side(self, *arguments) -> tuple[int, str]:
-        command = [sys.executable, pathlib.Path(__file__).parent / "nova_side.py", self.configuration]
-        environment = {**_environment(), "PYTHONPATH": os.environ["PYTHONPATH"]}
-        done = subprocess.run(
-            [*command, *arguments], capture_output=True, text=True, env=environment, timeout=600
-        )
-        return done.returncode, done.stdout + done.stderr
-
-    def before_audit(self) -> None:
-        """nova's services report, a second after what was done last."""
-        if self.reports:
-            time.sleep(1.1)
-            now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
-            self.execute("update services set last_seen_up = :now", now=now)
-
-    def execute(self, *statements: str, **values) -> None:
-        """Execute statements in the cell's database."""
-        engine = sqlalchemy.create_engine(self.main)
-        with engine.begin() as connection:
-            for statement in statements:
-                connection.execute(sqlalchemy.text(statement), values)
-        engine.dispose()
-
-    def test_the_reference_beside_sqlite(self) -> None:
-        self.heals(Reference, databases.sqlite)
-
-    def test_berth_beside_mariadb(self) -> None:
-        self.heals(Berth, databases.mariadb)
-
-    def test_berth_beside_postgresql(self) -> None:
-        self.heals(Berth, databases.postgres)
-
-    def heals(self, source, kind) -> None:
-        cloud = planted.planted()
-        self.start(source)
-        self.fill(cloud)
-        self.nova(kind, cloud)
-        options = ["--owners", "--delete-providers", "--nova-database", self.api, *NOW]
-
-        # One of each kind, and nothing else.
-        found = self.audit(*options, "--plan", self.plan, code=FOUND)
-        expected = {kind: [number] for kind, number in (planted.HEALED | planted.DECIDED).items()}
-        expected["deleted-server"].append(planted.ARCHIVED)
-        self.assertEqual(found, expected)
-        self.assertEqual(self.left(), {
-            "busy": [planted.BUSY, planted.RESIZED, planted.RESIZING],
-            "not-novas": [planted.PLAN, planted.RESERVED],
-        })  # fmt: skip
-        code, said = self.nova_side("audit")
-        self.assertEqual(code, 3, said)
-        self.assertIn(uuid(1), said)
-
-        # The databases of the cells tell the same, but not whether these are all cells.
-        cell = [option if option != self.api else self.main for option in options]
-        self.assertEqual(self.audit(*cell, code=FOUND), expected)
-        # What has just changed is left alone.
-        recent = self.audit("--nova-database", self.api, code=FOUND)
-        of_consumers = {"wrong-host", "host-without-node"}
-        expected = {"no-allocations", "provider-without-node", *planted.DECIDED} - of_consumers
-        self.assertEqual(set(recent), expected)
-
-        before = self.ask("GET", f"/allocations/{uuid(4)}")
-        dry = self.heal("--dry-run", code=NOTHING_DONE)
-        self.assertIn(f"left-by-evacuation consumer {uuid(4)}: would be done", dry)
-        self.assertEqual(self.ask("GET", f"/allocations/{uuid(4)}"), before)
-        self.assertIn("say --yes", self.heal(code=INVALID))
-        # A claim that comes in between is left alone.
-        mine = {host(1): planted.PLAIN, host(2): planted.PLAIN, host(3): planted.PLAIN}
-        self.claim(uuid(5), mine, generation=self.generation(5))
-        done = self.heal("--yes", code=FOUND)
-        self.assertIn(f"left-by-resize consumer {uuid(5)}: left as it is, because it has changed", done)
-        self.assertEqual(self.held(5), mine)
-        self.assertIn("1 changed since the audit", done)
-        again = self.heal("--yes", code=FOUND)
-        self.assertIn(f"{len(planted.HEALED)} done before, 1 changed", again)
-
-        self.assertEqual([self.held(number) for number in (1, 2, 8, 102, 103)], [{}] * 5)
-        self.assertEqual(self.held(3), {host(1): planted.PLAIN})
-        self.assertEqual(self.held(4), {host(2): planted.PLAIN})
-        self.assertEqual(self.held(9), {host(3): planted.PLAIN})
-        self.assertEqual(self.held(10), {host(3): planted.PLAIN})
-        self.assertEqual(self.ask("GET", f"/allocations/{uuid(11)}")["project_id"], "project-2")
-        self.assertEqual(self.held(planted.BUSY).keys(), {host(1), host(2)})
-
-        # The rest of the plan is in the next one, and what a person decides.
-        expected = {kind: [number] for kind, number in planted.DECIDED.items()}
-        found = self.audit(*options, "--plan", self.plan, code=FOUND)
-        self.assertEqual(found, expected | {"left-by-resize": [5]})
-        self.heal("--yes", code=CLEAN)
-        self.heal("--yes", code=NOTHING_DONE)
-        self.decide()
-        self.assertEqual(self.audit(*options, code=CLEAN), {})
-        # nova's audit takes all that is held of a sharing provider for orphaned.
-        code, said = self.nova_side("audit")
-        named = re.findall("against consumer UUID (\\S+) but no existing", said)
-        self.assertEqual((code, named), (3, [uuid(1001)]), said)
-        self.claim(uuid(1001), {host(2): planted.PLAIN}, generation=self.generation(1001))
-        code, said = self.nova_side("audit")
-        self.assertEqual(code, 0, said)
-        code, said = self.nova_side("heal")
-        self.assertEqual(code, 4, said)
+class Listed(Case):
+    """With lists of servers."""
 
     def generation(self, number: int) -> int:
         return self.ask("GET", f"/allocations/{uuid(number)}")["consumer_generation"]
-
-    def decide(self) -> None:
-        """What a person does about the rest, and what ends what was under way."""
-        for number, held in ((12, {host(3): planted.PLAIN}), (planted.PLAN, {}), (planted.BUSY, {})):
-            self.claim(uuid(number), held, generation=self.generation(number))
-        self.ask("DELETE", f"/resource_providers/{uuid(planted.REPLACED)}")
-        self.ask("DELETE", f"/resource_providers/{uuid(80)}")
-        self.provider(uuid(70), "new.example", {"VCPU": 8})
-        self.provider(uuid(71), "replaced.example", {"VCPU": 8})
-        self.execute(
-            "delete from compute_nodes where hypervisor_hostname = 'unserved.example'",
-            f"update instances set deleted = id, deleted_at = '2026-01-02' where uuid in ('{uuid(13)}', "
-            f"'{uuid(planted.BUSY)}')",
-        )
-        self.claim(uuid(13), {}, generation=self.generation(13))
-
-    def test_cells_that_were_not_read(self) -> None:
-        cloud = planted.in_order()
-        self.start(Reference)
-        self.fill(cloud)
-        # The API database knows it; this cell does not.
-        self.nova(databases.sqlite, cloud)
-        for table in ("block_device_mapping", "instance_extra", "instance_info_caches", "instances"):
-            column = "uuid" if table == "instances" else "instance_uuid"
-            self.execute(f"delete from {table} where {column} = '{uuid(1000)}'")
-        found = self.audit("--nova-database", self.api, *NOW, code=FOUND)
-        # The providers of planted hosts, of which this cloud has no nodes.
-        self.assertEqual(set(found), {"provider-without-node"})
-        self.assertEqual(self.left(), {"elsewhere": [1000]})
-        found = self.audit("--nova-database", self.main, *NOW, code=FOUND)
-        self.assertEqual(found["orphan"], [1000])
-        self.assertEqual(
-            self.berth("audit", "--nova-database", self.main, "--nova-database", self.api, *NOW).returncode, FOUND
-        )
-
-    def test_a_copy_of_a_database_is_as_old_as_the_last_report_in_it(self) -> None:
-        cloud = planted.in_order()
-        self.start(Reference)
-        self.nova(databases.sqlite, cloud)
-        self.before_audit()
-        # Since then, servers were made.
-        cloud.holds(1, [1])
-        cloud.holds(3, [2])
-        time.sleep(1.1)
-        self.fill(cloud)
-        self.reports = False
-        found = self.audit("--nova-database", self.api, *NOW, code=FOUND)
-        self.assertEqual(set(found), {"provider-without-node"})
-        self.assertEqual(self.left(), {"recent": [1, 3]})
-
-    def test_what_is_no_database_of_novas(self) -> None:
-        self.start(Reference)
-        for url, why in (
-            (f"sqlite:///{self.folder}/missing.sqlite", "unable to open"),
-            (f"sqlite:///{self.empty()}", "neither the database of a cell of nova's nor its API database"),
-        ):
-            done = self.berth("audit", "--nova-database", url)
-            self.assertIn(done.returncode, (FAILED, INVALID))
-            self.assertIn(why, done.stderr)
-
-    def empty(self) -> pathlib.Path:
-        file = self.folder / "empty.sqlite"
-        file.touch()
-        return file
-
-
-class Listed(Case):
-    """With lists of servers."""
 
     def rows(self, cloud: planted.Cloud) -> list[dict]:
         """What `openstack server list --all-projects --long -f json` prints."""
         states = {"active": "ACTIVE", "shelved_offloaded": "SHELVED_OFFLOADED", "resized": "VERIFY_RESIZE"}
         return [
             {
-                "ID": it["uuid"], "Name": "x", "Status": states[it.get("vm_state", "active")],
+                "ID": it["uuid"], "Name": "x",
+                "Status": "DELETED" if it.get("deleted") else states[it.get("vm_state", "active")],
                 "Task State": it.get("task_state"), "Power State": "Running", "Networks": {"net": ["10.0.0.2"]},
                 "Image Name": "image", "Image ID": "image-1", "Flavor": "m1", "Availability Zone": "nova",
                 "Host": it["node"], "Properties": {}, "Project ID": it.get("project", "project-1"),
             }
-            for it in cloud.servers if not it.get("deleted")
+            for it in cloud.servers
         ]  # fmt: skip
 
     def detail(self, cloud: planted.Cloud) -> list[dict]:
@@ -357,29 +163,37 @@ class Listed(Case):
         file = self.listed(self.rows(cloud))
         found = self.audit("--servers", file, *NOW, "--plan", self.plan, code=FOUND)
         self.assertEqual(found, {
-            "several-hosts": [4, 5, 6, 7],
-            "wrong-host": [3, 12],
+            "deleted-server": [2],
+            "several-hosts": [4, 5, 7],
+            "wrong-host": [12],
             "without-host": [8],
             "no-allocations": [9],
         })  # fmt: skip
         # While servers of the same project migrate, these may be their migrations.
         self.assertEqual(self.left(), {
             "busy": [planted.BUSY, planted.RESIZED],
-            "maybe-migration": [1, 2, planted.ARCHIVED, 102, 103, planted.RESIZING],
+            "maybe-migration": [1, planted.ARCHIVED, 102, 103, planted.RESIZING],
             "not-novas": [planted.PLAN, planted.RESERVED],
-            "unknown-host": [13],
+            "unknown-host": [planted.LOST],
         })  # fmt: skip
         self.heal("--yes", code=CLEAN)
+        self.assertEqual(self.held(planted.BUSY).keys(), {host(1), host(2)})
         found = self.audit("--servers", file, *NOW, code=FOUND)
-        self.assertEqual(found, {"wrong-host": [3, 12], "no-allocations": [9]})
+        self.assertEqual(found, {"wrong-host": [12], "no-allocations": [9]})
+
+    def test_pages_of_the_api_beside_the_reference(self) -> None:
+        self.heals(Reference)
 
     def test_pages_of_the_api_beside_berth(self) -> None:
+        self.heals(Berth)
+
+    def heals(self, source) -> None:
         cloud = planted.planted()
         # Nothing is under way.
         for number in (planted.BUSY, planted.RESIZED, planted.RESIZING):
             cloud.held.pop(uuid(number))
         cloud.servers = [it for it in cloud.servers if it["uuid"] not in map(uuid, (planted.BUSY, planted.RESIZED))]
-        self.start(Berth)
+        self.start(source)
         self.fill(cloud)
         detail = self.detail(cloud)
         link = {"servers_links": [{"rel": "next", "href": "http://nova"}]}
@@ -389,20 +203,49 @@ class Listed(Case):
         refused = self.berth("audit", *options, told=told)
         self.assertEqual(refused.returncode, INVALID, refused.stdout)
         self.assertIn("are not among the servers", refused.stderr)
-        options += ["--max-orphans", "5", "--plan", self.plan]
+
+        # One of each kind, and nothing else.
+        options += ["--max-orphans", "4", "--plan", self.plan]
         found = self.audit(*options, told=told, code=FOUND)
-        self.assertEqual(found, {
-            "orphan": [1, 2, planted.ARCHIVED, 102, 103],
-            "several-hosts": [4, 5, 6, 7],
-            "wrong-host": [3, 12],
-            "without-host": [8],
-            "no-allocations": [9],
-            "wrong-amounts": [10],
-            "wrong-owner": [11],
+        self.assertEqual(found, planted.HEALED | planted.DECIDED)
+        self.assertEqual(self.left(), {
+            "not-novas": [planted.PLAN, planted.RESERVED],
+            "unknown-host": [planted.LOST],
         })  # fmt: skip
-        self.heal("--yes", code=CLEAN)
+        # What has just changed is left alone.
+        recent = self.audit("--servers", "-", told=told, code=FOUND)
+        self.assertEqual(set(recent), {"no-allocations"})
+
+        before = self.ask("GET", f"/allocations/{uuid(4)}")
+        dry = self.heal("--dry-run", code=NOTHING_DONE)
+        self.assertIn(f"several-hosts consumer {uuid(4)}: would be done", dry)
+        self.assertEqual(self.ask("GET", f"/allocations/{uuid(4)}"), before)
+        self.assertIn("say --yes", self.heal(code=INVALID))
+        # A claim that comes in between is left alone.
+        mine = {host(1): planted.PLAIN, host(2): planted.PLAIN, host(3): planted.PLAIN}
+        self.claim(uuid(5), mine, generation=self.generation(5))
+        done = self.heal("--yes", code=FOUND)
+        self.assertIn(f"several-hosts consumer {uuid(5)}: left as it is, because it has changed", done)
+        self.assertEqual(self.held(5), mine)
+        self.assertIn("1 changed since the audit", done)
+        again = self.heal("--yes", code=FOUND)
+        count = sum(map(len, planted.HEALED.values()))
+        self.assertIn(f"{count - 1} done before, 1 changed", again)
+
+        self.assertEqual([self.held(number) for number in (1, 2, 8, 102, 103)], [{}] * 5)
+        self.assertEqual(self.held(4), {host(2): planted.PLAIN})
         self.assertEqual(self.held(9), {host(3): planted.PLAIN})
-        self.assertEqual(self.audit(*options, told=told, code=FOUND), {"wrong-host": [3, 12]})
+        self.assertEqual(self.held(10), {host(3): planted.PLAIN})
+        self.assertEqual(self.ask("GET", f"/allocations/{uuid(11)}")["project_id"], "project-2")
+
+        # The rest of the plan is in the next one, and what a person decides.
+        self.let_times_pass()
+        found = self.audit(*options, told=told, code=FOUND)
+        self.assertEqual(found, planted.DECIDED | {"several-hosts": [5]})
+        self.heal("--yes", code=CLEAN)
+        self.heal("--yes", code=NOTHING_DONE)
+        self.claim(uuid(12), {host(3): planted.PLAIN}, generation=self.generation(12))
+        self.assertEqual(self.audit(*options, told=told, code=CLEAN), {})
 
     def test_old_clients_print_the_host_of_nova_compute(self) -> None:
         cloud = planted.in_order()
@@ -486,7 +329,7 @@ class Listed(Case):
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="tests/server_audit/run",
-        description="Audits and heals beside nova's databases, on the reference and on Berth.",
+        description="Audits and heals beside lists of nova's servers, on the reference and on Berth.",
         epilog="The program tested is $BERTH_BIN, else what cargo built last.",
     )
     suites.add_option(parser)

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::cloud::{Cloud, FromDatabase, Migration, Server, State};
+use super::cloud::{Cloud, Server, State};
 use super::finding::{Change, Finding, Outcome, Reason, Remedy};
 use super::kind::Kind;
 use super::placement::{Allocations, Consumer, Details, Held, Placement};
@@ -21,8 +21,6 @@ pub struct Rules {
     pub grace: Duration,
     /// Compare projects and users of all servers: one request for each.
     pub owners: bool,
-    /// Delete providers without allocations whose compute node nova has deleted.
-    pub delete_providers: bool,
 }
 
 /// Both sides of a comparison.
@@ -32,10 +30,6 @@ pub struct Audit<'a> {
     rules: Rules,
     /// What has changed after this is left alone.
     until: OffsetDateTime,
-    /// The ended migrations of a server.
-    pub(super) ended: HashMap<Uuid, Vec<(Uuid, &'a Migration)>>,
-    /// The servers with a migration under way.
-    pub(super) moving: HashSet<Uuid>,
 }
 
 /// What is thought of a consumer.
@@ -60,8 +54,6 @@ pub(super) enum Fix {
     Create(Allocations),
     /// The consumer is to hold the same for the server's project and user.
     Own,
-    /// The server takes over what this migration holds.
-    TakeOver(Uuid),
     /// A person must decide.
     Ask(String),
 }
@@ -69,22 +61,8 @@ pub(super) enum Fix {
 impl<'a> Audit<'a> {
     /// Prepares a comparison.
     pub fn new(placement: &'a Placement, cloud: &'a Cloud, rules: Rules) -> Self {
-        let mut ended: HashMap<Uuid, Vec<(Uuid, &Migration)>> = HashMap::new();
-        let mut moving = HashSet::new();
-        for (uuid, migration) in cloud.database.iter().flat_map(|it| &it.migrations) {
-            let Some(server) = migration.server else { continue };
-            if migration.has_ended() {
-                ended.entry(server).or_default().push((*uuid, migration));
-            } else {
-                moving.insert(server);
-            }
-        }
-        // The latest first.
-        for migrations in ended.values_mut() {
-            migrations.sort_by_key(|(uuid, it)| (std::cmp::Reverse(it.changed), *uuid));
-        }
         let until = cloud.taken.saturating_sub(rules.grace);
-        Self { placement, cloud, rules, until, ended, moving }
+        Self { placement, cloud, rules, until }
     }
 
     /// The consumers whose details are needed, sorted.
@@ -93,16 +71,11 @@ impl<'a> Audit<'a> {
         for (uuid, server) in &self.cloud.servers {
             let holds = self.placement.consumers.contains_key(uuid);
             match self.server(*uuid, server, None) {
-                Verdict::Found(draft) => {
+                Verdict::Found(_) => {
                     found.insert(*uuid);
-                    if let Fix::TakeOver(migration) = draft.fix {
-                        found.insert(migration);
-                    }
                 }
                 // Their projects say whose migrations a list of servers does not name.
-                Verdict::Left(Reason::Busy | Reason::Elsewhere)
-                    if holds && !self.has_database() =>
-                {
+                Verdict::Left(Reason::Busy | Reason::Elsewhere) if holds => {
                     found.insert(*uuid);
                 }
                 Verdict::Fine if self.rules.owners && holds => {
@@ -121,36 +94,24 @@ impl<'a> Audit<'a> {
         found
     }
 
-    /// Judges all consumers. `details` has those of [`suspects`](Self::suspects); `hosts`, the roots that
-    /// look like hosts.
-    pub fn outcome(&self, details: &HashMap<Uuid, Details>, hosts: &HashSet<Uuid>) -> Outcome {
+    /// Judges all consumers. `details` has those of [`suspects`](Self::suspects).
+    pub fn outcome(&self, details: &HashMap<Uuid, Details>) -> Outcome {
         let mut outcome = Outcome::default();
-        let mut taken_over = HashSet::new();
         let mut servers: Vec<(&Uuid, &Server)> = self.cloud.servers.iter().collect();
         servers.sort_unstable_by_key(|(uuid, _)| **uuid);
         for (uuid, server) in servers {
             let verdict = self.server(*uuid, server, details.get(uuid));
-            if let Verdict::Found(Draft { fix: Fix::TakeOver(migration), .. }) = verdict {
-                taken_over.insert(migration);
-            }
             self.settle(*uuid, verdict, details, &mut outcome);
         }
         let busy = self.projects_of_busy_servers(details);
         let mut strangers: Vec<(&Uuid, &Consumer)> = self.strangers().collect();
         strangers.sort_unstable_by_key(|(uuid, _)| **uuid);
         for (uuid, consumer) in strangers {
-            if !taken_over.contains(uuid) {
-                let verdict = self.stranger(*uuid, consumer, details.get(uuid), &busy);
-                self.settle(*uuid, verdict, details, &mut outcome);
-            }
+            let verdict = self.stranger(*uuid, consumer, details.get(uuid), &busy);
+            self.settle(*uuid, verdict, details, &mut outcome);
         }
-        outcome.findings.extend(self.providers(hosts));
         outcome.findings.sort_by_key(|finding| finding.kind);
         outcome
-    }
-
-    fn has_database(&self) -> bool {
-        self.cloud.database.is_some()
     }
 
     /// The consumers that are no server that nova has.
@@ -208,24 +169,9 @@ impl<'a> Audit<'a> {
         };
         Ok(Remedy::Change(match fix {
             Fix::Ask(question) => return Ok(Remedy::Person(question)),
-            Fix::Hold(allocations) => vec![change(Held { allocations, ..own.held.clone() })],
-            Fix::Create(allocations) => vec![change(owned(allocations))],
-            Fix::Own => vec![change(owned(own.held.allocations.clone()))],
-            Fix::TakeOver(migration) => {
-                let from = self.confirmed(migration, details)?;
-                let nothing = Held { allocations: Allocations::new(), ..from.held.clone() };
-                let release = Change {
-                    consumer: migration,
-                    generation: from.generation,
-                    before: from.held.clone(),
-                    after: nothing,
-                };
-                // A server that holds nothing is shown without an owner; its migration has the same.
-                let of_both = if own.held.project_id.is_some() { own } else { from };
-                let allocations = from.held.allocations.clone();
-                let after = Held { allocations, ..of_both.held.clone() };
-                vec![change(after), release]
-            }
+            Fix::Hold(allocations) => change(Held { allocations, ..own.held.clone() }),
+            Fix::Create(allocations) => change(owned(allocations)),
+            Fix::Own => change(owned(own.held.allocations.clone())),
         }))
     }
 
@@ -248,23 +194,8 @@ impl<'a> Audit<'a> {
         Ok(found)
     }
 
-    pub(super) fn database(&self) -> Option<&'a FromDatabase> {
-        self.cloud.database.as_ref()
-    }
-
-    pub(super) fn deletes_providers(&self) -> bool {
-        self.rules.delete_providers
-    }
-
-    pub(super) fn is_new(&self, created: Option<OffsetDateTime>) -> bool {
-        self.is_recent(created)
-    }
-
-    /// The projects of servers with which nova is doing something, if migrations are not known.
+    /// The projects of servers with which nova is doing something.
     fn projects_of_busy_servers(&self, details: &HashMap<Uuid, Details>) -> Vec<String> {
-        if self.has_database() {
-            return Vec::new();
-        }
         let busy = self.cloud.servers.iter().filter(|(_, it)| it.state != State::Settled);
         let projects = busy.filter_map(|(uuid, server)| {
             let of_service = details.get(uuid).and_then(|it| it.held.project_id.clone());

@@ -14,7 +14,7 @@ use super::placement::Held;
 pub struct Finding {
     /// The situation.
     pub kind: Kind,
-    /// The consumer, compute node or provider.
+    /// The consumer.
     pub subject: Uuid,
     /// What was seen.
     pub evidence: String,
@@ -25,23 +25,10 @@ pub struct Finding {
 /// What is to be done about a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// The allocations of these consumers are changed, all at once.
-    Change(Vec<Change>),
-    /// The provider is deleted.
-    Delete(Target),
+    /// The allocations of the consumer are changed.
+    Change(Change),
     /// A person must decide: between what.
     Person(String),
-}
-
-/// A provider that is to be deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Its UUID.
-    pub provider: Uuid,
-    /// Its name.
-    pub name: String,
-    /// Its generation.
-    pub generation: i64,
 }
 
 /// What a consumer holds, and what it is to hold.

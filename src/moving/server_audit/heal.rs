@@ -7,7 +7,7 @@ use reqwest::{Method, StatusCode};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::plan::{Action, Plan, PlannedChange, PlannedDeletion};
+use super::plan::{Action, Plan};
 use super::service::{GENERATIONS, Service};
 use crate::moving::placement_client::{Answer, Error};
 
@@ -83,8 +83,7 @@ pub async fn check_service(
     }
     let mut known = 0;
     for provider in &plan.service.providers {
-        let found = service.provider(*provider).await?;
-        known += usize::from(found.is_some());
+        known += usize::from(service.has_provider(*provider).await?);
     }
     let all = plan.service.providers.len();
     if known * 2 < all {
@@ -102,19 +101,11 @@ pub async fn heal(
     dry_run: bool,
     mut tell: impl FnMut(usize, &Action, &Done),
 ) {
-    let is_deletion = |action: &&Action| action.provider.is_some();
-    let first_deletion = plan.actions.iter().position(|action| is_deletion(&action));
-    let changes = first_deletion.map_or(plan.actions.len(), |nth| nth);
-    let numbered = || plan.actions.iter().enumerate();
-    let mut done = stream::iter(numbered().take(changes))
+    let mut done = stream::iter(plan.actions.iter().enumerate())
         .map(|(nth, action)| async move { (nth, action, act(service, action, dry_run).await) })
         .buffered(service.client().concurrency());
     while let Some((nth, action, done)) = done.next().await {
         tell(nth + 1, action, &done);
-    }
-    // A provider may be deleted as soon as nothing is allocated there.
-    for (nth, action) in numbered().skip(changes) {
-        tell(nth + 1, action, &act(service, action, dry_run).await);
     }
 }
 
@@ -131,7 +122,7 @@ async fn act(service: &Service, action: &Action, dry_run: bool) -> Done {
         return Done::Failed(format!("{:?} is no method", request.method));
     };
     let client = service.client();
-    match client.send(method, &request.path, GENERATIONS, request.body.as_ref()).await {
+    match client.send(method, &request.path, GENERATIONS, Some(&request.body)).await {
         Ok(answer) => {
             let done = outcome(&answer);
             let Done::ChangedSince(why) = done else { return done };
@@ -171,26 +162,7 @@ fn outcome(answer: &Answer) -> Done {
 }
 
 async fn look(service: &Service, action: &Action) -> Result<Found, Error> {
-    if let Some(provider) = &action.provider {
-        return look_at_provider(service, provider).await;
-    }
-    let mut done = 0;
-    for change in &action.consumers {
-        match look_at_consumer(service, change).await? {
-            Found::AsPlanned => {}
-            Found::DoneBefore => done += 1,
-            changed @ Found::Changed(_) => return Ok(changed),
-        }
-    }
-    // All are changed at once, or none is.
-    Ok(match done {
-        0 => Found::AsPlanned,
-        all if all == action.consumers.len() => Found::DoneBefore,
-        _ => Found::Changed("only some of the consumers are as they were".to_owned()),
-    })
-}
-
-async fn look_at_consumer(service: &Service, change: &PlannedChange) -> Result<Found, Error> {
+    let change = &action.change;
     let found = service.consumer(change.consumer).await?;
     Ok(if found.held.is_like(&change.before) && found.generation == change.generation {
         Found::AsPlanned
@@ -205,17 +177,5 @@ async fn look_at_consumer(service: &Service, change: &PlannedChange) -> Result<F
         };
         let (now, then) = (shown(found.generation), shown(change.generation));
         Found::Changed(format!("it has {now}, and had {then}"))
-    })
-}
-
-async fn look_at_provider(service: &Service, planned: &PlannedDeletion) -> Result<Found, Error> {
-    Ok(match service.provider(planned.uuid).await? {
-        None => Found::DoneBefore,
-        Some((name, generation)) if name == planned.name && generation == planned.generation => {
-            Found::AsPlanned
-        }
-        Some((name, generation)) => {
-            Found::Changed(format!("it is called {name} and has generation {generation}"))
-        }
     })
 }

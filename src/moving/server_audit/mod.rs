@@ -1,8 +1,8 @@
 //! Comparing what a placement service holds with nova's servers, and setting it right.
 //!
 //! Both sides are read as plain data: the service through its published API, and nova's side from
-//! a list of servers ([`list`]) or from nova's databases. [`classify`] compares them and finds the
-//! situations of [`kind`]. What can be set right becomes a [`plan`].
+//! a list of servers ([`list`]). [`classify`] compares them and finds the situations of [`kind`].
+//! What can be set right becomes a [`plan`].
 
 pub mod classify;
 pub mod cloud;
@@ -10,10 +10,8 @@ pub mod finding;
 pub mod flavor;
 pub mod guard;
 pub mod heal;
-mod hosts;
 pub mod kind;
 pub mod list;
-pub mod nova;
 pub mod placement;
 pub mod plan;
 pub mod report;

@@ -1,6 +1,6 @@
 //! What a placement service holds: providers, and what consumers hold of them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -19,8 +19,6 @@ pub struct Provider {
     pub uuid: Uuid,
     /// Its name.
     pub name: String,
-    /// Its generation.
-    pub generation: i64,
     /// The root of its tree.
     pub root: Uuid,
     /// Whether it shares what it has with other trees through an aggregate.
@@ -40,10 +38,6 @@ pub struct Placement {
     roots: HashMap<String, Uuid>,
     /// The UUIDs of roots by the first part of their names, where only one has it.
     short_names: HashMap<String, Option<Uuid>>,
-    /// The roots of which something is allocated, in their trees.
-    used: HashSet<Uuid>,
-    /// The roots that have children.
-    with_children: HashSet<Uuid>,
 }
 
 /// A consumer as the lists by provider show it.
@@ -92,10 +86,8 @@ impl Placement {
     pub fn new(url: String, providers: Vec<Provider>, consumers: HashMap<Uuid, Consumer>) -> Self {
         let mut roots = HashMap::new();
         let mut short_names: HashMap<String, Option<Uuid>> = HashMap::new();
-        let mut with_children = HashSet::new();
         for provider in &providers {
             if provider.root != provider.uuid {
-                with_children.insert(provider.root);
                 continue;
             }
             roots.insert(provider.name.clone(), provider.uuid);
@@ -106,11 +98,8 @@ impl Placement {
                     .or_insert(Some(provider.uuid));
             }
         }
-        let providers: HashMap<Uuid, Provider> =
-            providers.into_iter().map(|provider| (provider.uuid, provider)).collect();
-        let held = consumers.values().flat_map(|consumer| consumer.allocations.keys());
-        let used = held.filter_map(|uuid| providers.get(uuid)).map(|it| it.root).collect();
-        Self { url, providers, consumers, roots, short_names, used, with_children }
+        let providers = providers.into_iter().map(|provider| (provider.uuid, provider)).collect();
+        Self { url, providers, consumers, roots, short_names }
     }
 
     /// The root provider of a host, by the first of its names that one has. A short name is that of the
@@ -132,17 +121,6 @@ impl Placement {
         name.unwrap_or_else(|| provider.to_string())
     }
 
-    /// The consumers that hold something in the trees of several roots.
-    pub fn on_several_roots(&self) -> HashSet<Uuid> {
-        let is_spread = |consumer: &Consumer| {
-            let mut roots = consumer.allocations.keys().map(|provider| self.root_of(provider));
-            let first = roots.next();
-            roots.any(|root| Some(root) != first)
-        };
-        let spread = self.consumers.iter().filter(|(_, consumer)| is_spread(consumer));
-        spread.map(|(uuid, _)| *uuid).collect()
-    }
-
     /// What is held, in words: by provider.
     pub fn words(&self, allocations: &Allocations) -> String {
         let each = allocations.iter().map(|(provider, resources)| {
@@ -151,11 +129,6 @@ impl Placement {
             format!("{} on {}", amounts.join(" "), self.name_of(provider))
         });
         each.collect::<Vec<_>>().join(", ")
-    }
-
-    /// Whether nothing is allocated in the tree of a root, and it has no children.
-    pub fn is_empty_leaf(&self, root: &Uuid) -> bool {
-        !self.used.contains(root) && !self.with_children.contains(root)
     }
 
     /// The roots, sorted by name.
@@ -180,7 +153,6 @@ mod tests {
         let root = |nth: u128, name: &str| Provider {
             uuid: Uuid::from_u128(nth),
             name: name.to_owned(),
-            generation: 0,
             root: Uuid::from_u128(nth),
             shares: false,
         };

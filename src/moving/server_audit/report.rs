@@ -31,8 +31,6 @@ pub struct Report {
     findings: Vec<ReportedFinding>,
     /// The consumers that were not judged.
     left_alone: BTreeMap<&'static str, Left>,
-    /// Whether the source tells which hosts there are.
-    judges_hosts: bool,
     /// How long it took, in seconds.
     seconds: f64,
 }
@@ -54,7 +52,7 @@ struct Left {
 #[derive(Debug, Serialize)]
 struct ReportedFinding {
     kind: Kind,
-    /// The consumer, compute node or provider.
+    /// The consumer.
     subject: Uuid,
     explanation: &'static str,
     evidence: String,
@@ -84,7 +82,6 @@ impl Report {
             },
             findings: outcome.findings.into_iter().map(|it| reported(it, placement)).collect(),
             left_alone: left.collect(),
-            judges_hosts: cloud.database.is_some(),
             seconds,
         }
     }
@@ -133,12 +130,6 @@ impl Report {
             let what = if count == 1 { "consumer" } else { "consumers" };
             lines.push(format!("  {count} {what}: {words} ({}{more})", named.join(", ")));
         }
-        if !self.judges_hosts {
-            lines.push(
-                "\nnot judged: providers without a host, because a list of servers does not name hosts"
-                    .to_owned(),
-            );
-        }
         let healed = self.findings.iter().filter(|it| it.action.is_some()).count();
         let decided = self.findings.len() - healed;
         lines.push(format!(
@@ -154,17 +145,8 @@ fn reported(finding: Finding, placement: &Placement) -> ReportedFinding {
     let Finding { kind, subject, evidence, remedy } = finding;
     let (action, decision) = match remedy {
         Remedy::Person(question) => (None, Some(question)),
-        Remedy::Delete(target) => (Some(format!("delete the provider {}", target.name)), None),
-        Remedy::Change(changes) => {
-            let each = changes.iter().map(|change| {
-                let who = if change.consumer == subject {
-                    "it".to_owned()
-                } else {
-                    change.consumer.to_string()
-                };
-                format!("{who} {}", words_for_change(change, placement))
-            });
-            (Some(each.collect::<Vec<_>>().join("; ")), None)
+        Remedy::Change(change) => {
+            (Some(format!("it {}", words_for_change(&change, placement))), None)
         }
     };
     let explanation = kind.explanation();

@@ -1,6 +1,6 @@
 //! Judging a server: where it holds what, beside where nova says that it runs.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
@@ -18,7 +18,6 @@ impl Audit<'_> {
         match server.state {
             State::Busy(_) => return Verdict::Left(Reason::Busy),
             State::Unknown => return Verdict::Left(Reason::Elsewhere),
-            State::Settled if self.moving.contains(&uuid) => return Verdict::Left(Reason::Busy),
             State::Settled if self.is_recent(server.changed) => {
                 return Verdict::Left(Reason::Recent);
             }
@@ -33,14 +32,6 @@ impl Audit<'_> {
                     format!("it is on no host, and holds {}", self.placement.words(held));
                 return found(Kind::WithoutHost, evidence, Fix::Hold(Allocations::new()));
             }
-            Place::Lost(host) => {
-                let question = format!(
-                    "either nova-compute on {host} is started again, or the server is evacuated or deleted"
-                );
-                let evidence = format!("it runs on {host}");
-                return found(Kind::HostWithoutNode, evidence, Fix::Ask(question));
-            }
-            Place::Node(node) => self.placement.root_of(node),
             Place::Named(names) => self.placement.root_named(names),
         };
         let Some(root) = root else { return Verdict::Left(Reason::UnknownHost) };
@@ -66,10 +57,6 @@ impl Audit<'_> {
             .map(|(provider, resources)| (*provider, resources.clone()))
             .partition(|(provider, _)| is_own(provider) || is_shared(provider));
         if !has_own && (!other.is_empty() || kept.is_empty()) {
-            if let Some((migration, words)) = self.holder_instead(uuid, root) {
-                let evidence = format!("it runs on {host}, where {words}");
-                return found(Kind::UnrevertedMigration, evidence, Fix::TakeOver(migration));
-            }
             if held.is_empty() {
                 let evidence = format!("it runs on {host}, and holds nothing");
                 return found(Kind::NoAllocations, evidence, creation(root, uuid, server));
@@ -85,7 +72,6 @@ impl Audit<'_> {
         if !other.is_empty() {
             let evidence =
                 format!("it runs on {host}, and also holds {}", self.placement.words(&other));
-            let kind = self.leftover(uuid, &other);
             let fix = if server.failed {
                 Fix::Ask(format!(
                     "the server has failed: either it is on {host} as nova says, and the rest can be taken \
@@ -94,44 +80,12 @@ impl Audit<'_> {
             } else {
                 Fix::Hold(kept)
             };
-            return found(kind, evidence, fix);
+            return found(Kind::SeveralHosts, evidence, fix);
         }
         if let Some(evidence) = details.and_then(|details| other_owner(server, &details.held)) {
             return found(Kind::WrongOwner, evidence, Fix::Own);
         }
         amounts(root, uuid, server, held)
-    }
-
-    /// The ended migration that holds what a server should hold in the tree of its host, and nothing else.
-    fn holder_instead(&self, server: Uuid, root: Uuid) -> Option<(Uuid, String)> {
-        let migrations = self.ended.get(&server)?;
-        migrations.iter().find_map(|(uuid, migration)| {
-            let held = &self.placement.consumers.get(uuid)?.allocations;
-            let is_own = |provider: &Uuid| self.placement.root_of(provider) == Some(root);
-            let fits = held.keys().all(is_own) && !self.is_recent(migration.changed);
-            let words = format!(
-                "its {} {uuid} ({}) holds {}",
-                migration.kind,
-                migration.status,
-                self.placement.words(held)
-            );
-            fits.then_some((*uuid, words))
-        })
-    }
-
-    /// What has left a server's allocations on another host.
-    fn leftover(&self, server: Uuid, other: &Allocations) -> Kind {
-        let roots: HashSet<Uuid> =
-            other.keys().filter_map(|provider| self.placement.root_of(provider)).collect();
-        let ends = |node: Option<Uuid>| node.is_some_and(|node| roots.contains(&node));
-        let migrations = self.ended.get(&server).into_iter().flatten();
-        let by = migrations.map(|(_, it)| *it).find(|it| ends(it.source) || ends(it.target));
-        match by.map(|migration| migration.kind.as_str()) {
-            Some("evacuation") => Kind::LeftByEvacuation,
-            Some("live-migration") => Kind::LeftByLiveMigration,
-            Some("migration" | "resize") => Kind::LeftByResize,
-            Some(_) | None => Kind::SeveralHosts,
-        }
     }
 }
 
@@ -152,8 +106,8 @@ fn creation(root: Uuid, uuid: Uuid, server: &Server) -> Fix {
     let by_nova = format!("nova-manage placement heal_allocations --instance {uuid}");
     let Some(needs) = &server.needs else {
         return Fix::Ask(format!(
-            "the list of servers has no amounts, so nova makes them: {by_nova}; or audit with nova's \
-             database, or with pages of GET /servers/detail"
+            "the list of servers has no amounts, so nova makes them: {by_nova}; or audit with pages of \
+             GET /servers/detail"
         ));
     };
     if let Some(obstacle) = &needs.obstacle {

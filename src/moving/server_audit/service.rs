@@ -23,9 +23,6 @@ const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
 /// How the API shows that a consumer has no type.
 const NO_TYPE: &str = "unknown";
 
-/// The classes that a host of nova's has inventories of.
-const HOST_CLASSES: [&str; 3] = ["VCPU", "PCPU", "MEMORY_MB"];
-
 /// A placement service.
 pub struct Service {
     client: Client,
@@ -52,11 +49,6 @@ struct OfConsumer {
     user_id: Option<String>,
     consumer_generation: Option<i64>,
     consumer_type: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Inventories {
-    inventories: BTreeMap<String, serde_json::Value>,
 }
 
 impl Service {
@@ -102,7 +94,6 @@ impl Service {
             shares: sharing.contains(&it.uuid),
             uuid: it.uuid,
             name: it.name,
-            generation: it.generation,
         };
         let providers: Vec<Provider> = listed.into_iter().map(provider).collect();
         let mut consumers: HashMap<Uuid, Consumer> = HashMap::new();
@@ -165,37 +156,12 @@ impl Service {
         })
     }
 
-    /// Those of some roots that have inventories as hosts of nova's have.
-    ///
-    /// # Errors
-    /// The service fails.
-    pub async fn hosts(&self, roots: Vec<Uuid>) -> Result<HashSet<Uuid>, Error> {
-        let mut asked = stream::iter(roots)
-            .map(|root| async move {
-                let path = format!("/resource_providers/{root}/inventories");
-                let answer = self.client.get(&path, GENERATIONS).await?;
-                if answer.status() == StatusCode::NOT_FOUND {
-                    return Ok::<_, Error>(None);
-                }
-                let found: Inventories = answer.expect(StatusCode::OK)?.json_as()?;
-                let is_host = HOST_CLASSES.iter().any(|it| found.inventories.contains_key(*it));
-                Ok(is_host.then_some(root))
-            })
-            .buffer_unordered(self.client.concurrency());
-        let mut hosts = HashSet::new();
-        while let Some(found) = asked.try_next().await? {
-            hosts.extend(found);
-        }
-        Ok(hosts)
-    }
-
-    /// Name and generation of a provider, if it is there.
-    pub(super) async fn provider(&self, uuid: Uuid) -> Result<Option<(String, i64)>, Error> {
+    /// Returns whether a provider is there.
+    pub(super) async fn has_provider(&self, uuid: Uuid) -> Result<bool, Error> {
         let answer = self.client.get(&format!("/resource_providers/{uuid}"), GENERATIONS).await?;
         if answer.status() == StatusCode::NOT_FOUND {
-            return Ok(None);
+            return Ok(false);
         }
-        let found: ListedProvider<Uuid> = answer.expect(StatusCode::OK)?.json_as()?;
-        Ok(Some((found.name, found.generation)))
+        answer.expect(StatusCode::OK).map(|_| true)
     }
 }

@@ -1,10 +1,9 @@
-//! Judging a consumer that is no server that nova has: a deleted one, a migration, or an orphan.
+//! Judging a consumer that is no server that nova has: a deleted one, or an orphan.
 
 use uuid::Uuid;
 
 use super::classify::{Audit, Fix, Verdict, found};
-use super::cloud::{FromDatabase, Migration, State};
-use super::finding::{Reason, shown};
+use super::finding::Reason;
 use super::kind::Kind;
 use super::placement::{Allocations, Consumer, Details, Resources};
 
@@ -40,20 +39,9 @@ impl Audit<'_> {
         }
         let held = self.placement.words(&consumer.allocations);
         let removal = Fix::Hold(Allocations::new());
-        if let Some(migration) = self.database().and_then(|it| it.migrations.get(&uuid)) {
-            return self.migration(migration, &held);
-        }
-        if let Some(deleted) = self.cloud.deleted.get(&uuid) {
-            if self.is_recent(*deleted) {
-                return Verdict::Left(Reason::Recent);
-            }
-            let when = deleted.map_or_else(String::new, |time| format!(" at {}", shown(time)));
-            let evidence = format!("nova has deleted it{when}; it holds {held}");
+        if self.cloud.deleted.contains(&uuid) {
+            let evidence = format!("nova has deleted it; it holds {held}");
             return found(Kind::DeletedServer, evidence, removal);
-        }
-        let elsewhere = self.database().and_then(|it| it.elsewhere.as_ref());
-        if elsewhere.is_some_and(|elsewhere| elsewhere.contains(&uuid)) {
-            return Verdict::Left(Reason::Elsewhere);
         }
         let mut classes = consumer.allocations.values().flat_map(Resources::keys);
         if !classes.any(|class| NOVA_CLASSES.contains(&class.as_str())) {
@@ -63,34 +51,6 @@ impl Audit<'_> {
         if kind != Some("INSTANCE") && project.is_some_and(|project| busy.contains(project)) {
             return Verdict::Left(Reason::MaybeMigration);
         }
-        let evidence = format!("it holds {held}");
-        // Without nova's API database, it is not known whether all cells were read.
-        if let Some(FromDatabase { nodes, elsewhere: None, .. }) = self.database() {
-            let roots = consumer.allocations.keys().filter_map(|it| self.placement.root_of(it));
-            let strange: Vec<Uuid> = roots.filter(|root| !nodes.contains_key(root)).collect();
-            if let Some(root) = strange.first() {
-                let host = self.placement.name_of(root);
-                let question = format!(
-                    "no cell that was read has the host {host}: either its cell was not read (name nova's \
-                     API database, too), or the host is gone and the allocations can be removed"
-                );
-                return found(Kind::Orphan, evidence, Fix::Ask(question));
-            }
-        }
-        found(Kind::Orphan, evidence, removal)
-    }
-
-    fn migration(&self, migration: &Migration, held: &str) -> Verdict {
-        let server = migration.server.and_then(|uuid| self.cloud.servers.get(&uuid));
-        if !migration.has_ended() || server.is_some_and(|it| matches!(it.state, State::Busy(_))) {
-            return Verdict::Left(Reason::Busy);
-        }
-        if self.is_recent(migration.changed) {
-            return Verdict::Left(Reason::Recent);
-        }
-        let of = migration.server.map_or_else(String::new, |uuid| format!(" of server {uuid}"));
-        let Migration { kind, status, .. } = migration;
-        let evidence = format!("its {kind}{of} is {status}; it holds {held}");
-        found(Kind::EndedMigration, evidence, Fix::Hold(Allocations::new()))
+        found(Kind::Orphan, format!("it holds {held}"), removal)
     }
 }

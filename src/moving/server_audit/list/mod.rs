@@ -5,7 +5,7 @@
 //! 8.1 on, also `Project ID`. `Host` is the host of nova-compute until 5.8, and the name of the
 //! hypervisor from 6.1 on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -45,7 +45,7 @@ const AS_ADMINISTRATOR: &str =
 pub struct Lists {
     names: Vec<String>,
     servers: HashMap<Uuid, Server>,
-    deleted: HashMap<Uuid, Option<OffsetDateTime>>,
+    deleted: HashSet<Uuid>,
     /// Pages of which the last one is not the end of the list.
     open_pages: usize,
     pages: usize,
@@ -210,7 +210,7 @@ impl Lists {
         let uuid: Uuid = id.parse().map_err(|_| format!("the ID {id:?} is no UUID"))?;
         let status = row.status.as_deref().ok_or("it has no Status")?;
         if status == "DELETED" {
-            self.deleted.insert(uuid, None);
+            self.deleted.insert(uuid);
             return Ok(());
         }
         let is_known = status != "UNKNOWN";
@@ -275,8 +275,8 @@ impl Lists {
         if servers.values().all(|server| server.place == Place::Nowhere) {
             return Err(format!("{source}: no server has a Host: {AS_ADMINISTRATOR}"));
         }
-        let deleted = deleted.into_iter().filter(|(uuid, _)| !servers.contains_key(uuid)).collect();
-        Ok(Cloud { source, taken, servers, deleted, database: None, doubt })
+        let deleted = deleted.into_iter().filter(|uuid| !servers.contains_key(uuid)).collect();
+        Ok(Cloud { source, taken, servers, deleted, doubt })
     }
 }
 
@@ -296,7 +296,7 @@ impl EmbeddedFlavor {
 }
 
 /// A time of nova's: with or without a zone, which is UTC.
-pub(super) fn time(text: &str) -> Option<OffsetDateTime> {
+fn time(text: &str) -> Option<OffsetDateTime> {
     let text = text.trim().replacen(' ', "T", 1);
     if let Ok(time) = OffsetDateTime::parse(&text, &Rfc3339) {
         return Some(time);

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::finding::{Change, Outcome, Remedy, Target};
+use super::finding::{Change, Outcome, Remedy};
 use super::kind::Kind;
 use super::placement::{Held, Placement};
 use crate::observe::printable;
@@ -57,12 +57,8 @@ pub struct Action {
     pub kind: Kind,
     /// What was seen.
     pub evidence: String,
-    /// The consumers whose allocations change.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub consumers: Vec<PlannedChange>,
-    /// The provider that is deleted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub provider: Option<PlannedDeletion>,
+    /// The consumer whose allocations change.
+    pub change: PlannedChange,
     /// The request.
     pub request: Request,
 }
@@ -81,18 +77,6 @@ pub struct PlannedChange {
     pub after: Held,
 }
 
-/// A provider that is to be deleted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PlannedDeletion {
-    /// Its UUID.
-    pub uuid: Uuid,
-    /// Its name.
-    pub name: String,
-    /// Its generation.
-    pub generation: i64,
-}
-
 /// A request to the service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,8 +88,7 @@ pub struct Request {
     /// The microversion.
     pub microversion: String,
     /// The body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Value>,
+    pub body: Value,
 }
 
 impl Plan {
@@ -116,22 +99,16 @@ impl Plan {
         outcome: &Outcome,
         made: OffsetDateTime,
     ) -> Self {
-        let mut actions: Vec<Action> = outcome
+        let actions = outcome
             .findings
             .iter()
             .filter_map(|found| {
-                let (consumers, provider) = match &found.remedy {
-                    Remedy::Change(changes) => (changes.iter().map(planned).collect(), None),
-                    Remedy::Delete(target) => (Vec::new(), Some(deletion(target))),
-                    Remedy::Person(_) => return None,
-                };
-                let request = request(&consumers, provider.as_ref())?;
-                let evidence = found.evidence.clone();
-                Some(Action { kind: found.kind, evidence, consumers, provider, request })
+                let Remedy::Change(change) = &found.remedy else { return None };
+                let change = planned(change);
+                let request = request(&change);
+                Some(Action { kind: found.kind, evidence: found.evidence.clone(), change, request })
             })
             .collect();
-        // A provider is deleted after what was allocated there.
-        actions.sort_by_key(|action| action.provider.is_some());
         let mut providers: Vec<Uuid> = placement.roots().iter().map(|root| root.uuid).collect();
         providers.sort_unstable();
         // Spread over all.
@@ -177,11 +154,9 @@ impl Plan {
         for (nth, action) in plan.actions.iter().enumerate() {
             let wrong = |why: String| format!("action {}: {why}", nth + 1);
             action.check().map_err(wrong)?;
-            let subjects = action.consumers.iter().map(|it| it.consumer);
-            for subject in subjects.chain(action.provider.iter().map(|it| it.uuid)) {
-                if !seen.insert(subject) {
-                    return Err(wrong(format!("{subject} is in another action, too")));
-                }
+            let consumer = action.change.consumer;
+            if !seen.insert(consumer) {
+                return Err(wrong(format!("{consumer} is in another action, too")));
             }
         }
         Ok(plan)
@@ -191,64 +166,40 @@ impl Plan {
 impl Action {
     /// Checks that the request does what the kind of the action is for, and nothing else.
     fn check(&self) -> Result<(), String> {
-        let Self { kind, consumers, provider, .. } = self;
-        let name = kind.name();
-        let fits = match (kind, consumers.as_slice(), provider) {
-            (Kind::ProviderWithoutNode, [], Some(_)) => true,
-            (
-                Kind::Orphan | Kind::DeletedServer | Kind::EndedMigration | Kind::WithoutHost,
-                [one],
-                None,
-            ) => one.after.allocations.is_empty(),
-            (
-                Kind::LeftByEvacuation
-                | Kind::LeftByResize
-                | Kind::LeftByLiveMigration
-                | Kind::SeveralHosts,
-                [one],
-                None,
-            ) => one.only_leaves_providers(),
-            (Kind::NoAllocations, [one], None) => {
-                one.before.allocations.is_empty()
-                    && one.generation.is_none()
-                    && one.after.allocations.len() == 1
+        let Self { kind, change, request: planned_request, .. } = self;
+        let PlannedChange { consumer, generation, before, after } = change;
+        let fits = match kind {
+            Kind::Orphan | Kind::DeletedServer | Kind::WithoutHost => after.allocations.is_empty(),
+            Kind::SeveralHosts => change.only_leaves_providers(),
+            Kind::NoAllocations => {
+                before.allocations.is_empty()
+                    && generation.is_none()
+                    && after.allocations.len() == 1
             }
-            (Kind::WrongAmounts, [one], None) => {
-                let same = one.before.allocations.keys().eq(one.after.allocations.keys());
-                same && one.has_same_owner()
+            Kind::WrongAmounts => {
+                let same = before.allocations.keys().eq(after.allocations.keys());
+                same && change.has_same_owner()
             }
-            (Kind::WrongOwner, [one], None) => {
-                one.before.allocations == one.after.allocations && !one.has_same_owner()
-            }
-            (Kind::UnrevertedMigration, [server, migration], None) => {
-                migration.after.allocations.is_empty()
-                    && server.after.allocations == migration.before.allocations
-            }
-            _ => false,
+            Kind::WrongOwner => before.allocations == after.allocations && !change.has_same_owner(),
+            Kind::WrongHost => false,
         };
         if !fits {
-            return Err(format!("this is not what is done about {name}"));
+            return Err(format!("this is not what is done about {}", kind.name()));
         }
-        for change in consumers {
-            let after = &change.after;
-            if change.before.is_like(after) {
-                return Err(format!("it changes nothing of {}", change.consumer));
-            }
-            if after.project_id.is_none() || after.user_id.is_none() {
-                return Err(format!("{} has no project or user", change.consumer));
-            }
-            let amounts = after.allocations.values();
-            if amounts.into_iter().any(|it| it.is_empty() || it.values().any(|it| *it == 0)) {
-                return Err(format!("{} is to hold nothing of something", change.consumer));
-            }
-            if *kind != Kind::WrongOwner
-                && !change.before.allocations.is_empty()
-                && !change.has_same_owner()
-            {
-                return Err(format!("{} gets another project or user", change.consumer));
-            }
+        if before.is_like(after) {
+            return Err(format!("it changes nothing of {consumer}"));
         }
-        if request(consumers, provider.as_ref()).as_ref() == Some(&self.request) {
+        if after.project_id.is_none() || after.user_id.is_none() {
+            return Err(format!("{consumer} has no project or user"));
+        }
+        let mut amounts = after.allocations.values();
+        if amounts.any(|it| it.is_empty() || it.values().any(|it| *it == 0)) {
+            return Err(format!("{consumer} is to hold nothing of something"));
+        }
+        if *kind != Kind::WrongOwner && !before.allocations.is_empty() && !change.has_same_owner() {
+            return Err(format!("{consumer} gets another project or user"));
+        }
+        if request(change) == *planned_request {
             Ok(())
         } else {
             Err("the request is not the one that does this".to_owned())
@@ -257,11 +208,7 @@ impl Action {
 
     /// What the action is about, in a few words.
     pub fn subject(&self) -> String {
-        match (&self.provider, self.consumers.as_slice()) {
-            (Some(provider), _) => format!("provider {} {}", provider.uuid, provider.name),
-            (None, [first, ..]) => format!("consumer {}", first.consumer),
-            (None, []) => "nothing".to_owned(),
-        }
+        format!("consumer {}", self.change.consumer)
     }
 }
 
@@ -285,27 +232,13 @@ fn planned(change: &Change) -> PlannedChange {
     PlannedChange { consumer, generation, before, after }
 }
 
-fn deletion(target: &Target) -> PlannedDeletion {
-    let Target { provider, name, generation } = target.clone();
-    PlannedDeletion { uuid: provider, name, generation }
-}
-
-/// The request that makes the changes: all of them or none.
-fn request(consumers: &[PlannedChange], provider: Option<&PlannedDeletion>) -> Option<Request> {
-    let microversion = MICROVERSION.to_owned();
-    let of = |method: &str, path: String, body: Option<Value>| {
-        Some(Request { method: method.to_owned(), path, microversion: microversion.clone(), body })
-    };
-    match (consumers, provider) {
-        ([], Some(provider)) => {
-            of("DELETE", format!("/resource_providers/{}", provider.uuid), None)
-        }
-        ([one], None) => of("PUT", format!("/allocations/{}", one.consumer), Some(body(one))),
-        ([_, _, ..], None) => {
-            let bodies = consumers.iter().map(|one| (one.consumer.to_string(), body(one)));
-            of("POST", "/allocations".to_owned(), Some(Value::Object(bodies.collect())))
-        }
-        ([], None) | ([_, ..], Some(_)) => None,
+/// The request that makes a change.
+fn request(change: &PlannedChange) -> Request {
+    Request {
+        method: "PUT".to_owned(),
+        path: format!("/allocations/{}", change.consumer),
+        microversion: MICROVERSION.to_owned(),
+        body: body(change),
     }
 }
 

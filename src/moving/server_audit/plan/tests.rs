@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::super::finding::{Change, Finding, Outcome, Remedy, Target};
+use super::super::finding::{Change, Finding, Outcome, Remedy};
 use super::super::kind::Kind;
 use super::super::placement::{Allocations, Held, Placement, Provider, Resources};
 use super::Plan;
@@ -29,7 +29,6 @@ fn plan(findings: Vec<(Kind, Remedy)>) -> Plan {
     let provider = |nth| Provider {
         uuid: uuid(nth),
         name: format!("host-{nth}"),
-        generation: 3,
         root: uuid(nth),
         shares: false,
     };
@@ -43,7 +42,7 @@ fn plan(findings: Vec<(Kind, Remedy)>) -> Plan {
 }
 
 fn orphan() -> Plan {
-    plan(vec![(Kind::Orphan, Remedy::Change(vec![change(9, held(&[1]), held(&[]))]))])
+    plan(vec![(Kind::Orphan, Remedy::Change(change(9, held(&[1]), held(&[]))))])
 }
 
 #[test]
@@ -56,7 +55,7 @@ fn a_plan_says_exactly_what_is_sent() {
         json!({
             "kind": "orphan",
             "evidence": "seen",
-            "consumers": [{
+            "change": {
                 "consumer": "00000000-0000-0000-0000-000000000009",
                 "generation": 7,
                 "before": {
@@ -64,7 +63,7 @@ fn a_plan_says_exactly_what_is_sent() {
                     "project_id": "p", "user_id": "u",
                 },
                 "after": {"allocations": {}, "project_id": "p", "user_id": "u"},
-            }],
+            },
             "request": {
                 "method": "PUT",
                 "path": "/allocations/00000000-0000-0000-0000-000000000009",
@@ -80,25 +79,21 @@ fn a_plan_says_exactly_what_is_sent() {
 
 #[test]
 fn every_kind_of_action_can_be_read_again() {
-    let target = Target { provider: uuid(3), name: "host-3".to_owned(), generation: 3 };
     let other = Held { project_id: Some("q".to_owned()), ..held(&[1]) };
     let mut smaller = held(&[1]);
     smaller.allocations.get_mut(&uuid(1)).unwrap().insert("VCPU".to_owned(), 1);
     let nobody = Held { allocations: Allocations::new(), project_id: None, user_id: None };
-    let taken_over = vec![change(15, held(&[2]), held(&[1])), change(16, held(&[1]), held(&[]))];
     let plan = plan(vec![
-        (Kind::ProviderWithoutNode, Remedy::Delete(target)),
-        (Kind::LeftByResize, Remedy::Change(vec![change(11, held(&[1, 2]), held(&[2]))])),
-        (Kind::NoAllocations, Remedy::Change(vec![change(12, nobody, held(&[2]))])),
-        (Kind::WrongAmounts, Remedy::Change(vec![change(13, held(&[1]), smaller)])),
-        (Kind::WrongOwner, Remedy::Change(vec![change(14, held(&[1]), other)])),
-        (Kind::UnrevertedMigration, Remedy::Change(taken_over)),
+        (Kind::Orphan, Remedy::Change(change(9, held(&[1]), held(&[])))),
+        (Kind::DeletedServer, Remedy::Change(change(10, held(&[1]), held(&[])))),
+        (Kind::SeveralHosts, Remedy::Change(change(11, held(&[1, 2]), held(&[2])))),
+        (Kind::NoAllocations, Remedy::Change(change(12, nobody, held(&[2])))),
+        (Kind::WrongAmounts, Remedy::Change(change(13, held(&[1]), smaller))),
+        (Kind::WrongOwner, Remedy::Change(change(14, held(&[1]), other))),
+        (Kind::WithoutHost, Remedy::Change(change(15, held(&[1]), held(&[])))),
         (Kind::WrongHost, Remedy::Person("either, or".to_owned())),
     ]);
-    assert_eq!(plan.actions.len(), 6);
-    // Providers come last.
-    assert_eq!(plan.actions[5].request.method, "DELETE");
-    assert_eq!(plan.actions[4].request.method, "POST");
+    assert_eq!(plan.actions.len(), 7);
     assert_eq!(Plan::read(plan.json().as_bytes()), Ok(plan));
 }
 
@@ -120,13 +115,13 @@ fn a_plan_that_was_changed_into_something_else_is_refused() {
         ("/actions/0/kind", json!("everything"), "unknown variant"),
         ("/actions/0/kind", json!("several-hosts"), "not what is done about several-hosts"),
         ("/actions/0/kind", json!("wrong-host"), "not what is done about wrong-host"),
-        ("/actions/0/consumers/0/after", of_two, "not what is done about orphan"),
-        ("/actions/0/consumers/0/consumer", json!(other), "the request is not the one"),
-        ("/actions/0/consumers/0/generation", json!(8), "the request is not the one"),
+        ("/actions/0/change/after", of_two, "not what is done about orphan"),
+        ("/actions/0/change/consumer", json!(other), "the request is not the one"),
+        ("/actions/0/change/generation", json!(8), "the request is not the one"),
         ("/actions/0/request/path", json!("/resource_providers/x"), "the request is not the one"),
         ("/actions/0/request/method", json!("DELETE"), "the request is not the one"),
         ("/actions/0/request/body/project_id", json!("q"), "the request is not the one"),
-        ("/actions/0/consumers/0/after/user_id", json!("v"), "another project or user"),
+        ("/actions/0/change/after/user_id", json!("v"), "another project or user"),
         ("/actions", json!([first, first]), "action 2: 00000000-0000-0000-0000-000000000009 is in"),
     ] {
         let why = refused(pointer, value);
