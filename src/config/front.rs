@@ -24,16 +24,16 @@ pub struct FrontOptions {
     #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<Endpoint>,
 
-    /// Flavors of which `/metrics` tells how many more fit, by name or id. Default: none.
+    /// Flavors whose remaining capacity is shown in `/metrics`, by name or ID. Default: none.
     ///
     /// At most 64. They are counted once a minute, beside requests.
     #[arg(long, env = "BERTH_FIT_FLAVORS", value_name = "NAME", value_delimiter = ',')]
     pub fit_flavors: Vec<String>,
 
-    /// Proxies whose forwarding headers are believed: addresses, networks such as 10.0.0.0/8, or
+    /// Proxies whose forwarding headers are trusted: addresses, networks such as 10.0.0.0/8, or
     /// `unix:` for all clients of a Unix socket.
     ///
-    /// Only these proxies may say who a client is and how it reached the API, by Forwarded or by
+    /// These proxies report the client's address and how it reached the API, by Forwarded or by
     /// X-Forwarded-For, -Proto, -Host and -Prefix.
     #[arg(long, env = "BERTH_TRUSTED_PROXIES", value_delimiter = ',', value_name = "NETWORKS")]
     pub trusted_proxies: Vec<String>,
@@ -56,7 +56,7 @@ pub struct FrontOptions {
     #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// Maximum number of concurrent requests; further ones are answered with 503 at once.
+    /// Maximum number of concurrent requests; further ones are refused with 503 at once.
     ///
     /// `GET /` does not count.
     #[arg(long, env = "BERTH_MAX_REQUESTS", default_value = "1024", value_name = "COUNT",
@@ -66,7 +66,7 @@ pub struct FrontOptions {
     /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for
     /// all.
     ///
-    /// Default: none; answers then carry no CORS headers.
+    /// Default: none; responses then have no CORS headers.
     #[arg(long, env = "BERTH_CORS_ALLOWED_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_allowed_origin: Vec<String>,
 
@@ -75,7 +75,8 @@ pub struct FrontOptions {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub cors_allow_credentials: bool,
 
-    /// Seconds a browser may cache the answer to a preflight request; 0: leave it to the browser.
+    /// Seconds for which a browser may cache the response to a preflight request; 0: leave it to
+    /// the browser.
     #[arg(long, env = "BERTH_CORS_MAX_AGE", default_value = "3600", value_name = "SECONDS")]
     pub cors_max_age: u64,
 
@@ -114,7 +115,7 @@ pub struct FrontOptions {
 }
 
 impl FrontOptions {
-    /// The proxies whose forwarding headers are believed.
+    /// The proxies whose forwarding headers are trusted.
     ///
     /// # Errors
     /// The entry that is neither an address nor a network.
@@ -122,7 +123,7 @@ impl FrontOptions {
         Trusted::parse(&self.trusted_proxies).map_err(|why| format!("--trusted-proxies: {why}"))
     }
 
-    /// What pages of other origins may do; `None` if no origin is allowed.
+    /// Permissions of pages from other origins; `None` if no origin is allowed.
     ///
     /// # Errors
     /// The option whose value cannot be part of a header.
@@ -139,7 +140,7 @@ impl FrontOptions {
         cors.exposing(&entries(&self.cors_expose_headers)).map(Some)
     }
 
-    /// The flavors of which it is counted how many more fit, if anybody can see that.
+    /// The flavors whose remaining capacity is counted, if metrics are served.
     pub fn counted_flavors(&self) -> Vec<String> {
         if self.admin_listen.is_empty() { Vec::new() } else { entries(&self.fit_flavors) }
     }

@@ -1,6 +1,6 @@
-//! Every option, once: its type, its default and its documentation. The doc comments are the text of
-//! `--help` and of `samples/berth.toml`. A value comes from a flag, or else from the environment, the
-//! configuration file or the default.
+//! All options with their types, defaults and documentation. The doc comments are the text of
+//! `--help` and of `samples/berth.toml`. A value comes from a flag, the environment, the
+//! configuration file or the default, in this order.
 
 mod audit;
 mod candidates;
@@ -42,13 +42,13 @@ use crate::http::edge::listener::Endpoint;
 pub use crate::observe::log_settings::LogFormat;
 use crate::observe::log_settings::{self, LogSettings};
 
-/// The largest pool of connections to a private PostgreSQL, which accepts 200 connections.
+/// Maximum size of the connection pool with a private PostgreSQL, which accepts 200 connections.
 const PRIVATE_MAX: u32 = 150;
 
-/// The largest limit that an option may set.
+/// Maximum value of an option that sets a limit.
 const COUNT_MAX: usize = 1_000_000;
 
-/// How to log.
+/// Options of the log.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Logging")]
 pub struct LogOptions {
@@ -64,23 +64,22 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
-    /// The same as settings that can be replaced later.
+    /// The settings of the log, which can be changed at run time.
     pub fn settings(&self) -> LogSettings {
         LogSettings { filter: self.log.clone(), format: self.log_format }
     }
 }
 
-/// Who callers are.
+/// Authentication of callers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Auth {
-    /// Believe every caller: X-Auth-Token is "USER:PROJECT", and the user "admin" is an
-    /// administrator.
+    /// No authentication: X-Auth-Token is "USER:PROJECT", and the user "admin" is an administrator.
     Noauth2,
     /// Validate each token with Keystone.
     Keystone,
 }
 
-/// In which order allocation candidates are generated.
+/// Order in which allocation candidates are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum GenerationStrategy {
     /// All candidates of one provider tree before those of the next.
@@ -95,7 +94,7 @@ pub struct Config {
     /// Read options from this TOML file.
     ///
     /// Every option below is a key, without the leading dashes. See samples/berth.toml. Default:
-    /// /etc/berth/berth.toml if it is there; /dev/null stands for no file.
+    /// /etc/berth/berth.toml if it exists; /dev/null means no file.
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -115,7 +114,7 @@ pub struct Config {
     #[arg(long, env = "BERTH_PATH_PREFIX", value_name = "PATH", value_parser = path_prefix)]
     pub path_prefix: Option<String>,
 
-    /// How callers are authenticated.
+    /// Authentication of callers.
     #[arg(long, env = "BERTH_AUTH", default_value = "noauth2", value_name = "KIND")]
     pub auth: Auth,
 
@@ -134,7 +133,7 @@ pub struct Config {
     /// Seconds to wait at the start for an unavailable database; 0: do not wait; -1: wait without
     /// limit.
     ///
-    /// While Berth waits, it answers requests with 503.
+    /// While Berth waits, it refuses requests with 503.
     #[arg(long, env = "BERTH_DATABASE_WAIT", default_value = "-1", allow_negative_numbers = true,
           value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(-1..))]
     pub database_wait: i64,
@@ -147,12 +146,12 @@ pub struct Config {
           default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub database_migrate: bool,
 
-    /// Answer reads only while the primary acknowledges heartbeats within this many seconds.
+    /// Serve reads only while the primary acknowledges heartbeats within this many seconds.
     ///
-    /// A replica answers a read only if the primary has committed a heartbeat that began within the
+    /// A replica serves a read only if the primary has committed a heartbeat that began within the
     /// lease. A primary that was replaced without knowing it is then trusted no longer than the
     /// lease. The price: reads also stop while a synchronous standby, for which commits must wait,
-    /// is unavailable. Default: reads are answered as long as the primary answers.
+    /// is unavailable. Default: reads are served as long as the primary responds.
     #[arg(long, env = "BERTH_PRIMARY_LEASE", value_name = "SECONDS", value_parser = seconds)]
     pub primary_lease: Option<Duration>,
 
@@ -204,7 +203,7 @@ pub struct Config {
           value_parser = count)]
     pub max_connections: usize,
 
-    /// Seconds to serve on after SIGTERM while `/readyz` answers 503.
+    /// Seconds to keep serving after SIGTERM while `/readyz` returns 503.
     ///
     /// Load balancers send requests until they notice. Set this to a little more than the interval
     /// of their health checks times the failures they wait for; 0: close the listeners at once.
@@ -212,7 +211,7 @@ pub struct Config {
           value_parser = seconds_or_none)]
     pub shutdown_delay: Duration,
 
-    /// Seconds that requests in progress have to finish after SIGTERM and --shutdown-delay.
+    /// Time for requests in progress to finish after SIGTERM and --shutdown-delay, in seconds.
     #[arg(long, env = "BERTH_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]
     pub shutdown_grace: Duration,
@@ -229,7 +228,7 @@ pub struct Config {
     #[command(flatten)]
     pub planner: PlannerOptions,
 
-    /// Who may do what.
+    /// The policy.
     #[command(flatten)]
     pub policy: PolicyOptions,
 
@@ -267,23 +266,23 @@ pub struct Config {
 }
 
 impl Config {
-    /// How long to wait at the start for an unavailable database; `None`: without limit.
+    /// Maximum time to wait for an unavailable database at the start; `None` for no limit.
     pub fn database_wait(&self) -> Option<Duration> {
         u64::try_from(self.database_wait).ok().map(Duration::from_secs)
     }
 
-    /// Which hosts come first among candidates.
+    /// The order of hosts among candidates.
     ///
     /// # Errors
-    /// The options for it contradict each other.
+    /// The options contradict each other.
     pub fn candidate_order(&self) -> Result<CandidateOrder, String> {
         self.candidates.order(self.randomize_allocation_candidates)
     }
 
-    /// Checks that the options fit together, without opening the files that they name.
+    /// Checks that the options are consistent, without opening the files that they name.
     ///
     /// # Errors
-    /// One sentence for each fault, on lines of their own.
+    /// A message for each error, one per line.
     pub fn check(&self) -> Result<(), String> {
         let mut wrong = Vec::new();
         if self.listen.is_empty() {
@@ -311,7 +310,7 @@ impl Config {
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
 
-    /// Two options cannot have the same address, and one cannot have it twice. A sentence for each pair.
+    /// Checks that no address is used twice. Returns a message for each conflict.
     fn check_places(&self, planner: &[&Endpoint]) -> Vec<String> {
         let listen = self.listen.iter().map(|it| ("--listen", it));
         let planner = planner.iter().map(|it| ("--planner-listen", *it));
@@ -328,10 +327,10 @@ impl Config {
             .collect()
     }
 
-    /// Checks that other machines cannot reach an API that believes every caller.
+    /// Checks that other machines cannot reach an API without authentication.
     ///
     /// # Errors
-    /// The address that they can reach.
+    /// The reachable address.
     pub fn check_reach<'a>(
         &self,
         endpoints: impl IntoIterator<Item = &'a Endpoint>,
@@ -348,7 +347,7 @@ impl Config {
     }
 }
 
-/// A limit.
+/// Parses a limit.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=COUNT_MAX) => Ok(count),

@@ -35,7 +35,7 @@ impl FromStr for PlannerAddress {
     }
 }
 
-/// What happens to an allocation in a unit that an exclusivity group has to itself.
+/// Treatment of an allocation in a unit reserved for an exclusivity group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Exclusivity {
     /// The allocation is refused.
@@ -44,7 +44,7 @@ pub enum Exclusivity {
     Report,
 }
 
-/// How servers are planned.
+/// Options of the planner.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Planner")]
 pub struct PlannerOptions {
@@ -72,16 +72,15 @@ pub struct PlannerOptions {
           value_parser = super::seconds)]
     pub planner_timeout_max: Duration,
 
-    /// Number of threads that choose hosts, which the plans made at once share equally; 0: one per
+    /// Number of threads that choose hosts, shared equally by concurrent plans; 0: one per
     /// processor, less one for other requests if there are more than two.
     ///
-    /// Each plan has one thread at least. More threads find better plans in the same time.
+    /// Each plan has at least one thread. More threads find better plans in the same time.
     #[arg(long, env = "BERTH_PLANNER_THREADS", default_value = "0", value_name = "COUNT",
           value_parser = clap::value_parser!(u16).range(..=1024))]
     pub planner_threads: u16,
 
-    /// What happens when an allocation enters a host, rack or cluster that an exclusivity group has
-    /// to itself.
+    /// Treatment of an allocation in a host, rack or cluster reserved for an exclusivity group.
     #[arg(long, env = "BERTH_PLANNER_EXCLUSIVITY", default_value = "enforce", value_name = "WHAT")]
     pub planner_exclusivity: Exclusivity,
 
@@ -134,15 +133,15 @@ impl PlannerOptions {
     /// The addresses of the planner's API; empty if it is not served.
     ///
     /// # Errors
-    /// A sentence for the operator: the list is empty, or has addresses and `none`.
+    /// A message: the list is empty, or has addresses and `none`.
     pub fn endpoints(&self) -> Result<Vec<&Endpoint>, String> {
         endpoints(&self.planner_listen)
     }
 
-    /// Checks that the options fit together.
+    /// Checks that the options are consistent.
     ///
     /// # Errors
-    /// A sentence for the operator.
+    /// A message for the operator.
     pub fn check(&self) -> Result<(), String> {
         if self.planner_timeout > self.planner_timeout_max {
             return Err("--planner-timeout must not exceed --planner-timeout-max".to_owned());
@@ -150,7 +149,7 @@ impl PlannerOptions {
         self.endpoints().map(drop)
     }
 
-    /// Whether violations of exclusivity are only logged.
+    /// Returns whether violations of exclusivity are only logged.
     pub fn report_only(&self) -> bool {
         self.planner_exclusivity == Exclusivity::Report
     }
@@ -164,7 +163,7 @@ impl PlannerOptions {
         }
     }
 
-    /// How plans are made.
+    /// The settings of the planner.
     pub fn settings(&self) -> PlannerSettings {
         PlannerSettings {
             timeout: self.planner_timeout,
@@ -182,7 +181,7 @@ impl PlannerOptions {
     }
 }
 
-/// All processors but one. Of two, both: as many plans may be made at once there, on a thread each.
+/// All processors but one; with two, both, because two plans may be made at once on a thread each.
 fn most_of(processors: usize) -> usize {
     if processors > 2 { processors - 1 } else { processors }
 }
