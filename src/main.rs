@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use berth::cli::doctor::checks::{self, Finding};
 use berth::cli::health::{self, Probe, ServerAddresses};
 use berth::cli::{
-    self, CheckOptions, Command, CompareOptions, ConfigCommand, DbCommand, FindingFormat,
-    HealOptions, HealthOptions, ImportOptions, Invocation, PolicyCommand, ServerAuditOptions,
-    ShadowOptions, Stopped, WatchOptions,
+    self, CheckOptions, Command, CommandError, CompareOptions, ConfigCommand, DbCommand,
+    FindingFormat, HealOptions, HealthOptions, ImportOptions, Invocation, PolicyCommand,
+    ServerAuditOptions, ShadowOptions, WatchOptions,
 };
 use berth::config::sources::{Origin, Source, with_origins};
 use berth::config::{self, LogOptions};
@@ -146,8 +146,8 @@ fn heal(options: &HealOptions) -> Result<ExitCode, Failure> {
 }
 
 /// The exit code of a command that defines its own.
-fn ended(done: Result<u8, Stopped>) -> ExitCode {
-    let code = done.unwrap_or_else(|Stopped { why, code }| {
+fn ended(done: Result<u8, CommandError>) -> ExitCode {
+    let code = done.unwrap_or_else(|CommandError { why, code }| {
         say(std::io::stderr(), &format!("berth: {why}"));
         code
     });

@@ -1,4 +1,4 @@
-//! `berth audit`: what a placement service holds, beside nova's servers.
+//! `berth audit`: compares the contents of a placement service with nova's servers.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,33 +18,33 @@ use crate::moving::server_audit::plan::Plan;
 use crate::moving::server_audit::report::Report;
 use crate::moving::server_audit::service::Service;
 
-/// How far the clock of the machine where the servers were listed may be ahead of this one.
+/// Maximum lead of the clock of the machine that listed the servers.
 const CLOCK_DIFFERENCE_MAX: Duration = Duration::minutes(1);
 
 /// Exit codes, as those of `nova-manage placement audit` and `heal_allocations`.
 pub(super) mod exit {
-    /// Nothing was found, or all that was planned is done.
+    /// Nothing was found, or all planned actions are done.
     pub(crate) const CLEAN: u8 = 0;
     /// The service fails.
     pub(crate) const FAILED: u8 = 1;
-    /// Something was found; or was not done, because it has changed or is refused.
+    /// Something was found; or an action was left out, because its consumers have changed or it is refused.
     pub(crate) const FOUND: u8 = 3;
     /// There was nothing to do.
     pub(crate) const NOTHING_DONE: u8 = 4;
-    /// What was given cannot be used.
+    /// The input is invalid.
     pub(crate) const INVALID: u8 = 127;
 }
 
-/// Why a command stopped, with its exit code.
+/// An error that ends a command, with its exit code.
 #[derive(Debug)]
-pub struct Stopped {
+pub struct CommandError {
     /// The reason, for the operator.
     pub why: String,
     /// The exit code.
     pub code: u8,
 }
 
-impl Stopped {
+impl CommandError {
     pub(super) fn invalid(why: impl Into<String>) -> Self {
         Self { why: why.into(), code: exit::INVALID }
     }
@@ -60,24 +60,24 @@ impl Stopped {
 pub struct ServerAuditOptions {
     /// File with nova's servers; `-`: standard input. May be repeated.
     ///
-    /// What `openstack server list --all-projects --long -f json` prints, or pages of
-    /// `GET /servers/detail`, read by an administrator. Clients before 6.1 need `--limit -1`, or they
+    /// The output of `openstack server list --all-projects --long -f json`, or pages of
+    /// `GET /servers/detail`, as an administrator. Clients before 6.1 need `--limit -1`, or they
     /// stop after 1000 servers. Pages of microversion 2.47 or later also have amounts.
     #[arg(long, value_name = "FILE", required = true)]
     pub servers: Vec<PathBuf>,
 
-    /// When the servers were listed: a time, or an age such as `10m`.
+    /// Time at which the servers were listed, or an age such as `10m`.
     ///
     /// Default: when the files last changed, the oldest of them. Say it if they were copied. May not be
     /// later than now.
     #[arg(long, value_name = "TIME", value_parser = since)]
     pub taken: Option<OffsetDateTime>,
 
-    /// Leave alone what has changed so shortly before the servers were listed, or since.
+    /// Ignore consumers that have changed less than this before the servers were listed, or since.
     #[arg(long, value_name = "AGE", default_value = "1h", value_parser = age)]
     pub grace: Duration,
 
-    /// How many consumers may be orphans before the servers are taken for incomplete.
+    /// Maximum number of orphaned consumers before the list of servers is considered incomplete.
     ///
     /// Default: a hundredth of the consumers, or 2.
     #[arg(long, value_name = "COUNT")]
@@ -100,21 +100,22 @@ pub struct ServerAuditOptions {
     pub service: ServiceOptions,
 }
 
-/// Runs `berth audit`: the report, and the exit code.
+/// Runs `berth audit`: returns the report and the exit code.
 ///
 /// # Errors
 /// Nothing could be compared, or the servers cannot be the right ones.
-pub async fn run(options: &ServerAuditOptions) -> Result<(String, u8), Stopped> {
+pub async fn run(options: &ServerAuditOptions) -> Result<(String, u8), CommandError> {
     let began = Instant::now();
     let cloud = listed(options)?;
-    let client = options.service.client().map_err(Stopped::invalid)?;
-    let service = Service::open(client).await.map_err(Stopped::failed)?;
-    let placement = service.placement().await.map_err(Stopped::failed)?;
+    let client = options.service.client().map_err(CommandError::invalid)?;
+    let service = Service::open(client).await.map_err(CommandError::failed)?;
+    let placement = service.placement().await.map_err(CommandError::failed)?;
     let rules = Rules { grace: options.grace, owners: options.owners };
     let audit = Audit::new(&placement, &cloud, rules);
-    let details = service.details(audit.suspects()).await.map_err(Stopped::failed)?;
+    let details = service.details(audit.suspects()).await.map_err(CommandError::failed)?;
     let outcome = audit.outcome(&details);
-    guard::check(&placement, &cloud, &outcome, options.max_orphans).map_err(Stopped::invalid)?;
+    guard::check(&placement, &cloud, &outcome, options.max_orphans)
+        .map_err(CommandError::invalid)?;
     if let Some(path) = &options.plan {
         let plan = Plan::new(&placement, cloud.source.clone(), &outcome, OffsetDateTime::now_utc());
         write(path, &plan.json())?;
@@ -124,27 +125,27 @@ pub async fn run(options: &ServerAuditOptions) -> Result<(String, u8), Stopped> 
     Ok((if options.json { report.json() } else { report.words() }, code))
 }
 
-/// The servers of the files.
-fn listed(options: &ServerAuditOptions) -> Result<Cloud, Stopped> {
+/// Reads the servers from the files.
+fn listed(options: &ServerAuditOptions) -> Result<Cloud, CommandError> {
     let now = OffsetDateTime::now_utc();
     let mut taken = options.taken.map_or(Ok(now), |taken| past(taken, now))?;
     let mut lists = Lists::default();
     for path in &options.servers {
-        let (name, text, changed) =
-            read(path).map_err(|error| Stopped::invalid(format!("{}: {error}", path.display())))?;
-        lists.add(&name, &text).map_err(Stopped::invalid)?;
+        let (name, text, changed) = read(path)
+            .map_err(|error| CommandError::invalid(format!("{}: {error}", path.display())))?;
+        lists.add(&name, &text).map_err(CommandError::invalid)?;
         if options.taken.is_none() {
             taken = taken.min(changed);
         }
     }
-    lists.into_cloud(taken).map_err(Stopped::invalid)
+    lists.into_cloud(taken).map_err(CommandError::invalid)
 }
 
-/// A time at which servers were listed: not after now.
+/// Checks that the servers were not listed in the future.
 ///
-/// A later one would let what has changed since the list count as old, against `--grace`: the allocations of a
-/// server that was made after the list would be those of no server.
-fn past(taken: OffsetDateTime, now: OffsetDateTime) -> Result<OffsetDateTime, Stopped> {
+/// Otherwise, changes after the listing would count as old, contrary to `--grace`: the allocations of a server
+/// created after it would seem to have no server.
+fn past(taken: OffsetDateTime, now: OffsetDateTime) -> Result<OffsetDateTime, CommandError> {
     if taken > now + CLOCK_DIFFERENCE_MAX {
         let time = |time: OffsetDateTime| {
             time.replace_nanosecond(0)
@@ -152,7 +153,7 @@ fn past(taken: OffsetDateTime, now: OffsetDateTime) -> Result<OffsetDateTime, St
                 .format(&Rfc3339)
                 .unwrap_or_else(|error| error.to_string())
         };
-        return Err(Stopped::invalid(format!(
+        return Err(CommandError::invalid(format!(
             "--taken {} is later than now ({}): give the time at which the servers were listed, in UTC or with the \
              offset of its time zone",
             time(taken),
@@ -162,7 +163,7 @@ fn past(taken: OffsetDateTime, now: OffsetDateTime) -> Result<OffsetDateTime, St
     Ok(taken.min(now))
 }
 
-/// The name of a file, what it has, and when it last changed. What a pipe brings is made from now on.
+/// The name of a file, its contents, and its modification time. The contents of a pipe count as modified now.
 fn read(path: &Path) -> std::io::Result<(String, Vec<u8>, OffsetDateTime)> {
     if path == Path::new("-") {
         let began = OffsetDateTime::now_utc();
@@ -175,9 +176,9 @@ fn read(path: &Path) -> std::io::Result<(String, Vec<u8>, OffsetDateTime)> {
     Ok((path.display().to_string(), text, OffsetDateTime::from(changed)))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Stopped> {
+fn write(path: &Path, text: &str) -> Result<(), CommandError> {
     let written = std::fs::File::create(path).and_then(|mut file| writeln!(file, "{text}"));
-    written.map_err(|error| Stopped::failed(format!("{}: {error}", path.display())))
+    written.map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn clocks_may_differ_a_little() {
-        // The grace is counted from this machine's clock then.
+        // The grace period then starts at this machine's time.
         assert_eq!(past(NOW + Duration::seconds(50), NOW).unwrap(), NOW);
     }
 }

@@ -1,15 +1,15 @@
-//! `berth heal`: carrying out a plan of `berth audit`.
+//! `berth heal`: carries out a plan of `berth audit`.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use time::{Duration, OffsetDateTime};
 
-use super::audit::{Stopped, exit};
+use super::audit::{CommandError, exit};
 use super::confirm::confirmed;
 use super::service::ServiceOptions;
 use super::times::age;
-use crate::moving::server_audit::heal::{self, Done, Unfit};
+use crate::moving::server_audit::heal::{self, ActionOutcome, PlanMismatch};
 use crate::moving::server_audit::plan::Plan;
 use crate::moving::server_audit::service::Service;
 use crate::observe::printable::escaped;
@@ -17,23 +17,23 @@ use crate::observe::printable::escaped;
 /// Options of `heal`.
 #[derive(Args, Clone, Debug)]
 pub struct HealOptions {
-    /// Plan that `berth audit --plan` wrote. Actions may be taken out of it; do not change it otherwise.
+    /// Plan that `berth audit --plan` wrote. Actions may be removed from it; do not change it otherwise.
     #[arg(long, value_name = "FILE")]
     pub plan: PathBuf,
 
-    /// Look at everything, and say what would be done, but change nothing.
+    /// Check everything, and report the actions, but change nothing.
     #[arg(long)]
     pub dry_run: bool,
 
-    /// Do not ask on the terminal before anything is changed.
+    /// Do not ask for confirmation on the terminal.
     #[arg(long)]
     pub yes: bool,
 
-    /// The service is the one of the plan, although it has another address now.
+    /// Accept that the plan's service has another address now.
     #[arg(long)]
     pub moved: bool,
 
-    /// How old the plan may be. Servers may have been deleted since.
+    /// Maximum age of the plan. Servers may have been deleted since.
     #[arg(long, value_name = "AGE", default_value = "1d", value_parser = age)]
     pub max_age: Duration,
 
@@ -42,7 +42,7 @@ pub struct HealOptions {
     pub service: ServiceOptions,
 }
 
-/// How many actions ended how.
+/// Number of actions by outcome.
 #[derive(Default)]
 struct Tally {
     done: usize,
@@ -53,13 +53,13 @@ struct Tally {
     failed: usize,
 }
 
-/// Runs `berth heal`. `out` is given each line of the report as soon as it is known. Returns the exit code.
+/// Runs `berth heal`. Passes each line of the report to `out` at once. Returns the exit code.
 ///
 /// # Errors
-/// Nothing was done: the plan cannot be used, or the service is another one.
-pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8, Stopped> {
+/// Nothing was done: the plan is unusable, or the service is another one.
+pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8, CommandError> {
     let path = options.plan.display();
-    let invalid = |why: String| Stopped::invalid(format!("{path}: {why}"));
+    let invalid = |why: String| CommandError::invalid(format!("{path}: {why}"));
     let text = std::fs::read(&options.plan).map_err(|error| invalid(error.to_string()))?;
     let plan = Plan::read(&text).map_err(invalid)?;
     let age = OffsetDateTime::now_utc() - plan.made().map_err(invalid)?;
@@ -73,13 +73,13 @@ pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8,
         out("the plan has no actions");
         return Ok(exit::NOTHING_DONE);
     }
-    let client = options.service.client().map_err(Stopped::invalid)?;
-    let service = Service::open(client).await.map_err(Stopped::failed)?;
+    let client = options.service.client().map_err(CommandError::invalid)?;
+    let service = Service::open(client).await.map_err(CommandError::failed)?;
     heal::check_service(&service, &plan, options.moved).await.map_err(stopped)?;
     if !options.dry_run && !options.yes {
         let question =
             format!("{} actions in {}. Carry them out?", plan.actions.len(), service.url());
-        if !confirmed(&question, "say --yes, or --dry-run").map_err(Stopped::invalid)? {
+        if !confirmed(&question, "use --yes, or --dry-run").map_err(CommandError::invalid)? {
             out("nothing was done");
             return Ok(exit::NOTHING_DONE);
         }
@@ -95,23 +95,23 @@ pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8,
     Ok(tally.code())
 }
 
-/// Only a service that is another one makes the plan useless.
-fn stopped(unfit: Unfit) -> Stopped {
+/// The plan is invalid only for another service.
+fn stopped(unfit: PlanMismatch) -> CommandError {
     match unfit {
-        Unfit::Another(why) => Stopped::invalid(why),
-        Unfit::Failing(error) => Stopped::failed(error),
+        PlanMismatch::Another(why) => CommandError::invalid(why),
+        PlanMismatch::Failing(error) => CommandError::failed(error),
     }
 }
 
 impl Tally {
-    fn add(&mut self, done: &Done) {
+    fn add(&mut self, done: &ActionOutcome) {
         let counter = match done {
-            Done::Done => &mut self.done,
-            Done::WouldBeDone => &mut self.would_be_done,
-            Done::DoneBefore => &mut self.done_before,
-            Done::ChangedSince(_) => &mut self.changed,
-            Done::Refused(_) => &mut self.refused,
-            Done::Failed(_) => &mut self.failed,
+            ActionOutcome::Done => &mut self.done,
+            ActionOutcome::WouldBeDone => &mut self.would_be_done,
+            ActionOutcome::DoneBefore => &mut self.done_before,
+            ActionOutcome::ChangedSince(_) => &mut self.changed,
+            ActionOutcome::Refused(_) => &mut self.refused,
+            ActionOutcome::Failed(_) => &mut self.failed,
         };
         *counter += 1;
     }
@@ -145,13 +145,13 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unfit, exit, stopped};
+    use super::{PlanMismatch, exit, stopped};
     use crate::moving::placement_client::Error;
 
     #[test]
     fn a_service_that_fails_is_not_a_plan_that_is_wrong() {
         let error = Error::NoAnswer { request: "GET /".to_owned(), why: "away".to_owned() };
-        assert_eq!(stopped(Unfit::Failing(error)).code, exit::FAILED);
-        assert_eq!(stopped(Unfit::Another("another".to_owned())).code, exit::INVALID);
+        assert_eq!(stopped(PlanMismatch::Failing(error)).code, exit::FAILED);
+        assert_eq!(stopped(PlanMismatch::Another("another".to_owned())).code, exit::INVALID);
     }
 }

@@ -43,7 +43,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub use self::aggregate::{AggregateCommand, run as aggregate};
 pub use self::arguments::{Invocation, parse, read_again};
-pub use self::audit::{ServerAuditOptions, Stopped, run as audit};
+pub use self::audit::{CommandError, ServerAuditOptions, run as audit};
 pub use self::candidates::{CandidatesOptions, run as candidates};
 pub use self::claim::{ClaimOptions, ReleaseOptions, claim, release};
 pub use self::compare::{CompareOptions, Ignored, run as compare};

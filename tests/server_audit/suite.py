@@ -220,7 +220,7 @@ class Listed(Case):
         dry = self.heal("--dry-run", code=NOTHING_DONE)
         self.assertIn(f"several-hosts consumer {uuid(4)}: would be done", dry)
         self.assertEqual(self.ask("GET", f"/allocations/{uuid(4)}"), before)
-        self.assertIn("say --yes", self.heal(code=INVALID))
+        self.assertIn("use --yes", self.heal(code=INVALID))
         # A claim that comes in between is left alone.
         mine = {host(1): planted.PLAIN, host(2): planted.PLAIN, host(3): planted.PLAIN}
         self.claim(uuid(5), mine, generation=self.generation(5))
@@ -305,7 +305,7 @@ class Listed(Case):
             self.assertEqual(self.held(1), {host(1): planted.PLAIN})
             return said
 
-        self.assertIn("it is no JSON", refused(self.plan.read_text()[:-9]))
+        self.assertIn("it is not JSON", refused(self.plan.read_text()[:-9]))
         edited = json.loads(json.dumps(good))
         edited["actions"][0]["request"]["path"] = f"/allocations/{uuid(1000)}"
         self.assertIn("action 1: the request is not the one that does this", refused(edited))

@@ -1,25 +1,25 @@
-//! Comparing what a placement service holds with what nova knows.
+//! Compares the contents of a placement service with nova's servers.
 //!
-//! It is done twice. From the lists by provider follows which consumers have to be looked at by
-//! themselves ([`Audit::suspects`]), which are few. With these details it is decided
-//! ([`Audit::outcome`]). Whatever is under way, has changed lately or is not nova's is left alone.
+//! This takes two steps. The lists by provider yield the few consumers whose details are needed
+//! ([`Audit::suspects`]); with these details, [`Audit::outcome`] decides. Consumers that are in progress, have
+//! changed recently or are not nova's are left alone.
 
 use std::collections::{HashMap, HashSet};
 
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::cloud::{Cloud, Server, State};
+use super::cloud::{Cloud, Server, ServerState};
 use super::finding::{Change, Finding, Outcome, Reason, Remedy};
 use super::kind::Kind;
 use super::placement::{Allocations, Consumer, Details, Held, Placement};
 
-/// What to judge, and what to leave alone.
+/// Rules of an audit.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// What has changed less than this before the servers were listed, or since, is left alone.
+    /// Consumers that changed less than this before the servers were listed, or since, are left alone.
     pub grace: Duration,
-    /// Compare projects and users of all servers: one request for each.
+    /// Compares projects and users of all servers, with one request for each.
     pub owners: bool,
 }
 
@@ -28,11 +28,11 @@ pub struct Audit<'a> {
     pub(super) placement: &'a Placement,
     pub(super) cloud: &'a Cloud,
     rules: Rules,
-    /// What has changed after this is left alone.
+    /// Later changes are left alone.
     until: OffsetDateTime,
 }
 
-/// What is thought of a consumer.
+/// The judgement of a consumer.
 pub(super) enum Verdict {
     Fine,
     Left(Reason),
@@ -46,15 +46,15 @@ pub(super) struct Draft {
     fix: Fix,
 }
 
-/// What is to be done about a finding.
+/// The fix for a finding.
 pub(super) enum Fix {
-    /// The consumer is to hold this.
+    /// Gives the consumer these allocations.
     Hold(Allocations),
-    /// The consumer, which holds nothing, is to hold this for the server's project and user.
+    /// Gives these allocations, for the server's project and user, to a consumer without any.
     Create(Allocations),
-    /// The consumer is to hold the same for the server's project and user.
+    /// Gives the consumer's allocations to the server's project and user.
     Own,
-    /// A person must decide.
+    /// An operator must decide.
     Ask(String),
 }
 
@@ -74,7 +74,7 @@ impl<'a> Audit<'a> {
                 Verdict::Found(_) => {
                     found.insert(*uuid);
                 }
-                // Their projects say whose migrations a list of servers does not name.
+                // Their projects show whose migrations a list of servers omits.
                 Verdict::Left(Reason::Busy | Reason::Elsewhere) if holds => {
                     found.insert(*uuid);
                 }
@@ -114,7 +114,7 @@ impl<'a> Audit<'a> {
         outcome
     }
 
-    /// The consumers that are no server that nova has.
+    /// The consumers that are not existing servers.
     fn strangers(&self) -> impl Iterator<Item = (&'a Uuid, &'a Consumer)> {
         let servers = &self.cloud.servers;
         self.placement.consumers.iter().filter(move |(uuid, _)| !servers.contains_key(*uuid))
@@ -175,7 +175,7 @@ impl<'a> Audit<'a> {
         }))
     }
 
-    /// The details of a consumer, if they are those of the lists and not recent.
+    /// The details of a consumer, if they equal those of the lists and are not recent.
     fn confirmed<'d>(
         &self,
         consumer: Uuid,
@@ -187,7 +187,7 @@ impl<'a> Audit<'a> {
         if found.held.allocations != listed.allocations || found.generation != listed.generation {
             return Err(Reason::Changing);
         }
-        // Without allocations, the time is that of the answer.
+        // Without allocations, the time is that of the response.
         if !listed.allocations.is_empty() && self.is_recent(found.modified) {
             return Err(Reason::Recent);
         }
@@ -196,7 +196,7 @@ impl<'a> Audit<'a> {
 
     /// The projects of servers with which nova is doing something.
     fn projects_of_busy_servers(&self, details: &HashMap<Uuid, Details>) -> Vec<String> {
-        let busy = self.cloud.servers.iter().filter(|(_, it)| it.state != State::Settled);
+        let busy = self.cloud.servers.iter().filter(|(_, it)| it.state != ServerState::Settled);
         let projects = busy.filter_map(|(uuid, server)| {
             let of_service = details.get(uuid).and_then(|it| it.held.project_id.clone());
             of_service.or_else(|| server.project.clone())

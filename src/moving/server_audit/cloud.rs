@@ -7,56 +7,56 @@ use uuid::Uuid;
 
 use super::flavor::Needs;
 
-/// What nova knew at one moment.
+/// A snapshot of nova's data.
 #[derive(Clone, Debug)]
 pub struct Cloud {
-    /// Where it was read, for people.
+    /// A description of the source.
     pub source: String,
-    /// When it was read or written down. What has changed since is not judged.
+    /// Time of the snapshot. Later changes are not judged.
     pub taken: OffsetDateTime,
     /// The servers that are not deleted.
     pub servers: HashMap<Uuid, Server>,
     /// The servers that are listed as deleted.
     pub deleted: HashSet<Uuid>,
-    /// Why the list of servers may not be complete, although it can be read.
+    /// A reason to doubt that the list of servers is complete.
     pub doubt: Option<String>,
 }
 
 /// A server that is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Whether something is being done with it.
-    pub state: State,
-    /// Whether nova calls it failed.
+    /// Whether an operation is in progress.
+    pub state: ServerState,
+    /// Whether nova reports it as failed.
     pub failed: bool,
-    /// Where it runs.
+    /// Its host.
     pub place: Place,
-    /// Its project, if the source tells.
+    /// Its project, if the source has it.
     pub project: Option<String>,
-    /// Its user, if the source tells.
+    /// Its user, if the source has it.
     pub user: Option<String>,
-    /// When it was created or last changed, if the source tells.
+    /// When it was created or last changed, if the source has it.
     pub changed: Option<OffsetDateTime>,
-    /// What its flavor asks for, if the source tells.
+    /// The requirements of its flavor, if the source has them.
     pub needs: Option<Needs>,
 }
 
-/// Whether something is being done with a server.
+/// The activity of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nothing.
+pub enum ServerState {
+    /// No operation in progress.
     Settled,
-    /// This: nova's task or status.
+    /// In progress: nova's task or status.
     Busy(String),
-    /// Its cell did not answer.
+    /// Its cell did not respond.
     Unknown,
 }
 
-/// Where a server runs.
+/// The location of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// On no host: shelved, or never scheduled.
+    /// No host: shelved, or never scheduled.
     Nowhere,
-    /// On a host of these names. The first is that of the hypervisor, if there are two.
+    /// A host with these names. The first is that of the hypervisor, if there are two.
     Named(Vec<String>),
 }

@@ -1,4 +1,4 @@
-//! What an audit has found: data for the report and for the plan.
+//! The findings of an audit, as data for the report and for the plan.
 
 use std::collections::BTreeMap;
 
@@ -9,62 +9,62 @@ use uuid::Uuid;
 use super::kind::Kind;
 use super::placement::Held;
 
-/// Something that is not as it should be.
+/// A problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The situation.
     pub kind: Kind,
     /// The consumer.
     pub subject: Uuid,
-    /// What was seen.
+    /// A description of the evidence.
     pub evidence: String,
-    /// What is to be done.
+    /// The remedy.
     pub remedy: Remedy,
 }
 
-/// What is to be done about a finding.
+/// The remedy for a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// The allocations of the consumer are changed.
     Change(Change),
-    /// A person must decide: between what.
+    /// An operator must decide; the alternatives.
     Person(String),
 }
 
-/// What a consumer holds, and what it is to hold.
+/// A consumer's allocations before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The consumer.
     pub consumer: Uuid,
-    /// Its generation; none if it holds nothing.
+    /// Its generation; `None` without allocations.
     pub generation: Option<i64>,
-    /// What it holds.
+    /// Its present allocations.
     pub before: Held,
-    /// What it is to hold.
+    /// Its new allocations.
     pub after: Held,
 }
 
-/// Why something was not judged.
+/// Reason why a consumer was not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// nova is doing something with the server.
+    /// An operation on the server is in progress.
     Busy,
-    /// It might be the migration of a server with which nova is doing something.
+    /// It may be the migration of a server with an operation in progress.
     MaybeMigration,
     /// It has changed so recently that nova may not have finished.
     Recent,
-    /// It has changed while it was looked at.
+    /// It changed during the audit.
     Changing,
-    /// It is in a cell that was not read, or did not answer.
+    /// It is in a cell that was not read, or did not respond.
     Elsewhere,
     /// No provider has the name of the server's host.
     UnknownHost,
-    /// It is of another kind than a server or a migration.
+    /// It is neither a server nor a migration.
     NotNovas,
 }
 
 impl Reason {
-    /// The reason in words, after a number of consumers.
+    /// The reason as text, to follow a number of consumers.
     pub fn words(self) -> &'static str {
         match self {
             Self::Busy => "nova is doing something with the server",
@@ -72,8 +72,8 @@ impl Reason {
                 "may belong to the migration of a server with which nova is doing something"
             }
             Self::Recent => "changed less than --grace before the servers were listed, or since",
-            Self::Changing => "changed while the audit looked",
-            Self::Elsewhere => "known to nova, but in a cell that was not read or did not answer",
+            Self::Changing => "changed during the audit",
+            Self::Elsewhere => "known to nova, but in a cell that was not read or did not respond",
             Self::UnknownHost => "on a host whose name no provider has",
             Self::NotNovas => {
                 "of another kind than a server or a migration (by its type, or by its resource classes)"
@@ -98,14 +98,14 @@ impl Reason {
 /// The result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// What was found, by kind.
+    /// The findings, by kind.
     pub findings: Vec<Finding>,
-    /// The consumers that were not judged, by the reason.
+    /// The consumers that were not judged, by reason.
     pub left: BTreeMap<Reason, Vec<Uuid>>,
 }
 
-/// A time for people and programs, to the second.
+/// Formats a time, to the second.
 pub fn shown(time: OffsetDateTime) -> String {
-    let whole = time.truncate_to_second();
-    whole.format(&Rfc3339).unwrap_or_else(|error| error.to_string())
+    let truncated = time.truncate_to_second();
+    truncated.format(&Rfc3339).unwrap_or_else(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Carrying out a plan: each action if nothing has changed since the audit, and no other.
+//! Carries out a plan: each action only if nothing has changed since the audit.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use super::plan::{Action, Plan};
 use super::service::{GENERATIONS, Service};
 use crate::moving::placement_client::{Answer, Error};
 
-/// The code of a conflict with a change that came first.
+/// The error code of a conflict with an earlier change.
 const CHANGED_SINCE: &str = "placement.concurrent_update";
 
-/// What became of an action.
+/// Outcome of an action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "result", content = "why")]
-pub enum Done {
-    /// It is done.
+pub enum ActionOutcome {
+    /// It was done.
     Done,
     /// It would be done (`--dry-run`).
     WouldBeDone,
-    /// It had been done before.
+    /// It had already been done.
     DoneBefore,
-    /// Something has changed since the audit, and was left as it is.
+    /// Something has changed since the audit, so it was skipped.
     ChangedSince(String),
     /// The service refuses it.
     Refused(String),
-    /// The service fails, or does not answer.
+    /// The service fails, or does not respond.
     Failed(String),
 }
 
-impl fmt::Display for Done {
+impl fmt::Display for ActionOutcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Done => formatter.write_str("done"),
@@ -47,20 +47,20 @@ impl fmt::Display for Done {
     }
 }
 
-/// What a service says about the subject of an action.
-enum Found {
+/// The state of the subject of an action.
+enum SubjectState {
     AsPlanned,
     DoneBefore,
     Changed(String),
 }
 
-/// Why a plan is not for a service.
+/// Reason why a plan cannot be applied to a service.
 #[derive(Debug, thiserror::Error)]
-pub enum Unfit {
+pub enum PlanMismatch {
     /// The service is not the one that was audited.
     #[error("{0}")]
     Another(String),
-    /// It cannot be asked.
+    /// It does not respond.
     #[error("{0}")]
     Failing(#[from] Error),
 }
@@ -68,15 +68,15 @@ pub enum Unfit {
 /// Checks that a service is the one that was audited.
 ///
 /// # Errors
-/// It is another one, or cannot be asked.
+/// It is another one, or does not respond.
 pub async fn check_service(
     service: &Service,
     plan: &Plan,
     may_have_moved: bool,
-) -> Result<(), Unfit> {
+) -> Result<(), PlanMismatch> {
     let (audited, url) = (plan.service.url.as_str(), service.url());
     if audited != url && !may_have_moved {
-        return Err(Unfit::Another(format!(
+        return Err(PlanMismatch::Another(format!(
             "the plan is for {audited}, and this is {url}. If it is the same service under another \
              address, say --moved"
         )));
@@ -87,19 +87,19 @@ pub async fn check_service(
     }
     let all = plan.service.providers.len();
     if known * 2 < all {
-        return Err(Unfit::Another(format!(
+        return Err(PlanMismatch::Another(format!(
             "{url} is not the service that was audited: it has {known} of {all} providers that the plan names"
         )));
     }
     Ok(())
 }
 
-/// Carries out a plan. `tell` is called for each action, in order, with its number from 1.
+/// Carries out a plan. Calls `tell` for each action, in order, with its number from 1.
 pub async fn heal(
     service: &Service,
     plan: &Plan,
     dry_run: bool,
-    mut tell: impl FnMut(usize, &Action, &Done),
+    mut tell: impl FnMut(usize, &Action, &ActionOutcome),
 ) {
     let mut done = stream::iter(plan.actions.iter().enumerate())
         .map(|(nth, action)| async move { (nth, action, act(service, action, dry_run).await) })
@@ -109,73 +109,77 @@ pub async fn heal(
     }
 }
 
-async fn act(service: &Service, action: &Action, dry_run: bool) -> Done {
+async fn act(service: &Service, action: &Action, dry_run: bool) -> ActionOutcome {
     match look(service, action).await {
-        Err(error) => return Done::Failed(error.to_string()),
-        Ok(Found::DoneBefore) => return Done::DoneBefore,
-        Ok(Found::Changed(why)) => return Done::ChangedSince(why),
-        Ok(Found::AsPlanned) if dry_run => return Done::WouldBeDone,
-        Ok(Found::AsPlanned) => {}
+        Err(error) => return ActionOutcome::Failed(error.to_string()),
+        Ok(SubjectState::DoneBefore) => return ActionOutcome::DoneBefore,
+        Ok(SubjectState::Changed(why)) => return ActionOutcome::ChangedSince(why),
+        Ok(SubjectState::AsPlanned) if dry_run => return ActionOutcome::WouldBeDone,
+        Ok(SubjectState::AsPlanned) => {}
     }
     let request = &action.request;
     let Ok(method) = request.method.parse::<Method>() else {
-        return Done::Failed(format!("{:?} is no method", request.method));
+        return ActionOutcome::Failed(format!("{:?} is not a method", request.method));
     };
     let client = service.client();
     match client.send(method, &request.path, GENERATIONS, Some(&request.body)).await {
         Ok(answer) => {
             let done = outcome(&answer);
-            let Done::ChangedSince(why) = done else { return done };
+            let ActionOutcome::ChangedSince(why) = done else { return done };
             // The conflict may have been with another change of the same provider.
             match look(service, action).await {
-                Ok(Found::AsPlanned) => Done::Refused(format!(
+                Ok(SubjectState::AsPlanned) => ActionOutcome::Refused(format!(
                     "{why} (the consumer is as it was: carry out the plan again)"
                 )),
-                Ok(Found::DoneBefore | Found::Changed(_)) | Err(_) => Done::ChangedSince(why),
+                Ok(SubjectState::DoneBefore | SubjectState::Changed(_)) | Err(_) => {
+                    ActionOutcome::ChangedSince(why)
+                }
             }
         }
         // It may have been done all the same.
         Err(error) => match look(service, action).await {
-            Ok(Found::DoneBefore) => Done::Done,
-            Ok(Found::AsPlanned | Found::Changed(_)) | Err(_) => Done::Failed(error.to_string()),
+            Ok(SubjectState::DoneBefore) => ActionOutcome::Done,
+            Ok(SubjectState::AsPlanned | SubjectState::Changed(_)) | Err(_) => {
+                ActionOutcome::Failed(error.to_string())
+            }
         },
     }
 }
 
-/// What an answer says about the request.
-fn outcome(answer: &Answer) -> Done {
+/// The outcome of a request, from its response.
+fn outcome(answer: &Answer) -> ActionOutcome {
     let status = answer.status();
     if status == StatusCode::NO_CONTENT {
-        return Done::Done;
+        return ActionOutcome::Done;
     }
     let body: Option<Value> = answer.json().ok();
     let first = body.as_ref().and_then(|body| body.pointer("/errors/0"));
     let text = |name: &str| first.and_then(|error| error.get(name)).and_then(Value::as_str);
     let why = text("detail").map_or_else(|| format!("status {status}"), str::to_owned);
     if status.is_server_error() {
-        Done::Failed(why)
+        ActionOutcome::Failed(why)
     } else if text("code") == Some(CHANGED_SINCE) {
-        Done::ChangedSince(why)
+        ActionOutcome::ChangedSince(why)
     } else {
-        Done::Refused(why)
+        ActionOutcome::Refused(why)
     }
 }
 
-async fn look(service: &Service, action: &Action) -> Result<Found, Error> {
+async fn look(service: &Service, action: &Action) -> Result<SubjectState, Error> {
     let change = &action.change;
     let found = service.consumer(change.consumer).await?;
     Ok(if found.held.is_like(&change.before) && found.generation == change.generation {
-        Found::AsPlanned
+        SubjectState::AsPlanned
     } else if found.held.is_like(&change.after) {
-        Found::DoneBefore
+        SubjectState::DoneBefore
     } else if found.generation == change.generation {
-        Found::Changed("it holds something else than the plan says".to_owned())
+        SubjectState::Changed("it holds something else than the plan says".to_owned())
     } else {
         let shown = |generation: Option<i64>| match generation {
             Some(generation) => format!("generation {generation}"),
             None => "no allocations".to_owned(),
         };
         let (now, then) = (shown(found.generation), shown(change.generation));
-        Found::Changed(format!("it has {now}, and had {then}"))
+        SubjectState::Changed(format!("it has {now}, and had {then}"))
     })
 }

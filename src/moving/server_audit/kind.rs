@@ -1,8 +1,8 @@
-//! The situations that an audit finds: their names, and what they are in plain words.
+//! The kinds of findings: their names and explanations.
 
 use serde::{Deserialize, Serialize};
 
-/// A situation.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -10,22 +10,22 @@ pub enum Kind {
     Orphan,
     /// A consumer that nova has deleted.
     DeletedServer,
-    /// A server holds something on several hosts.
+    /// A server has allocations on several hosts.
     SeveralHosts,
-    /// A server holds something only on hosts where it does not run.
+    /// A server has allocations only on hosts where it does not run.
     WrongHost,
-    /// A server without a host holds something.
+    /// A server without a host has allocations.
     WithoutHost,
-    /// A server on a host holds nothing.
+    /// A server on a host has no allocations.
     NoAllocations,
-    /// A server holds other amounts than its flavor asks for.
+    /// A server's amounts differ from those of its flavor.
     WrongAmounts,
-    /// A server's allocations are counted for another project or user.
+    /// A server's allocations belong to another project or user.
     WrongOwner,
 }
 
 impl Kind {
-    /// All, in the order in which a report has them.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 8] = [
         Self::Orphan,
         Self::DeletedServer,
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// What it is, and where it comes from.
+    /// Describes the kind and its origin.
     pub fn explanation(self) -> &'static str {
         match self {
             Self::Orphan => {
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// Whether what is found has no other evidence than that the source does not name the consumer.
+    /// Returns whether the only evidence is that the source lacks the consumer.
     pub fn rests_on_absence(self) -> bool {
         self == Self::Orphan
     }

@@ -1,8 +1,8 @@
-//! Comparing what a placement service holds with nova's servers, and setting it right.
+//! Compares the contents of a placement service with nova's servers, and repairs differences.
 //!
-//! Both sides are read as plain data: the service through its published API, and nova's side from
-//! a list of servers ([`list`]). [`classify`] compares them and finds the situations of [`kind`].
-//! What can be set right becomes a [`plan`].
+//! Both sides are read as plain data: the service through its published API, and nova's side from a list of servers
+//! ([`list`]). [`classify`] compares them and finds the problems of [`kind`]. Those that can be repaired become a
+//! [`plan`].
 
 pub mod classify;
 pub mod cloud;

@@ -1,4 +1,4 @@
-//! What a placement service holds: providers, and what consumers hold of them.
+//! The contents of a placement service: providers and allocations.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,11 +21,11 @@ pub struct Provider {
     pub name: String,
     /// The root of its tree.
     pub root: Uuid,
-    /// Whether it shares what it has with other trees through an aggregate.
+    /// Whether it shares its inventories with other trees through an aggregate.
     pub shares: bool,
 }
 
-/// All that a service holds, as far as its lists by provider tell.
+/// The contents of a service, from its lists by provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The address of the service.
@@ -36,53 +36,53 @@ pub struct Placement {
     pub consumers: HashMap<Uuid, Consumer>,
     /// The UUIDs of roots by their names.
     roots: HashMap<String, Uuid>,
-    /// The UUIDs of roots by the first part of their names, where only one has it.
+    /// The UUIDs of roots by the first part of their names, where it is unique.
     short_names: HashMap<String, Option<Uuid>>,
 }
 
-/// A consumer as the lists by provider show it.
+/// A consumer in the lists by provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Consumer {
-    /// What it holds.
+    /// Its allocations.
     pub allocations: Allocations,
     /// Its generation.
     pub generation: Option<i64>,
 }
 
-/// A consumer as it is shown by itself.
+/// A consumer as shown on its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Details {
-    /// What it holds and who owns it.
+    /// Its allocations and owner.
     pub held: Held,
-    /// Its generation; none if it holds nothing.
+    /// Its generation; `None` without allocations.
     pub generation: Option<i64>,
-    /// Its type, if it has one and the service tells.
+    /// Its type, if it has one and the service shows it.
     pub kind: Option<String>,
-    /// When its allocations last changed.
+    /// Time of its last change.
     pub modified: Option<OffsetDateTime>,
 }
 
-/// What a consumer holds, and for whom.
+/// A consumer's allocations and owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
-    /// What it holds.
+    /// Its allocations.
     pub allocations: Allocations,
-    /// Its project; none if it holds nothing.
+    /// Its project; `None` without allocations.
     pub project_id: Option<String>,
-    /// Its user; none if it holds nothing.
+    /// Its user; `None` without allocations.
     pub user_id: Option<String>,
 }
 
 impl Held {
-    /// Whether both hold the same for the same. Whatever holds nothing is the same.
+    /// Returns whether both have the same allocations and owner. The owner is ignored without allocations.
     pub fn is_like(&self, other: &Self) -> bool {
         self.allocations.is_empty() && other.allocations.is_empty() || self == other
     }
 }
 
 impl Placement {
-    /// Puts together what was read.
+    /// Indexes the data read.
     pub fn new(url: String, providers: Vec<Provider>, consumers: HashMap<Uuid, Consumer>) -> Self {
         let mut roots = HashMap::new();
         let mut short_names: HashMap<String, Option<Uuid>> = HashMap::new();
@@ -102,8 +102,8 @@ impl Placement {
         Self { url, providers, consumers, roots, short_names }
     }
 
-    /// The root provider of a host, by the first of its names that one has. A short name is that of the
-    /// provider whose name begins with it, if there is only one.
+    /// The root provider of a host, by the first of its names that matches one. A short name matches the provider
+    /// whose name begins with it, if there is only one.
     pub fn root_named(&self, names: &[String]) -> Option<Uuid> {
         let exact = names.iter().find_map(|name| self.roots.get(name).copied());
         exact
@@ -121,7 +121,7 @@ impl Placement {
         name.unwrap_or_else(|| provider.to_string())
     }
 
-    /// What is held, in words: by provider.
+    /// Formats allocations by provider.
     pub fn words(&self, allocations: &Allocations) -> String {
         let each = allocations.iter().map(|(provider, resources)| {
             let amounts: Vec<String> =

@@ -1,4 +1,4 @@
-//! What an audit has found, in words and as JSON.
+//! The report of an audit, as text and JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +11,27 @@ use super::kind::Kind;
 use super::placement::Placement;
 use crate::observe::printable::{self, escaped};
 
-/// How many findings of one kind are written out in words. JSON has all.
+/// Maximum number of findings of one kind in the text. JSON has all.
 const SHOWN: usize = 10;
-/// How many consumers that were left alone are named in words.
+/// Maximum number of unjudged consumers that are named in the text.
 const SHOWN_LEFT: usize = 3;
 
-/// The result of an audit, with what it was about.
+/// The report of an audit.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The address of the service.
     service: String,
-    /// Where the servers were listed.
+    /// The source of the servers.
     servers: String,
-    /// When they were.
+    /// Time at which they were listed.
     taken: String,
-    /// How much was compared.
+    /// Number of compared objects.
     counts: Counts,
-    /// What was found.
+    /// The findings.
     findings: Vec<ReportedFinding>,
     /// The consumers that were not judged.
     left_alone: BTreeMap<&'static str, Left>,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     seconds: f64,
 }
 
@@ -56,16 +56,16 @@ struct ReportedFinding {
     subject: Uuid,
     explanation: &'static str,
     evidence: String,
-    /// What `berth heal` would do, if it would do anything.
+    /// The action of `berth heal`, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
-    /// What a person must decide, if they must.
+    /// The decision for an operator, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<String>,
 }
 
 impl Report {
-    /// The report of an audit that took some seconds.
+    /// The report of an audit, with its duration in seconds.
     pub fn new(placement: &Placement, cloud: &Cloud, outcome: Outcome, seconds: f64) -> Self {
         let left = outcome
             .left
@@ -86,7 +86,7 @@ impl Report {
         }
     }
 
-    /// Whether nothing was found.
+    /// Returns whether there are no findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
@@ -96,7 +96,7 @@ impl Report {
         printable::json(self)
     }
 
-    /// The report in words.
+    /// The report as text.
     pub fn words(&self) -> String {
         let Self { service, servers, taken, counts, seconds, .. } = self;
         let mut lines = vec![format!(
@@ -108,7 +108,7 @@ impl Report {
             let name = first.kind.name();
             lines.push(format!("\n{name}: {}\n  {}", found.len(), first.explanation));
             for it in found.iter().take(SHOWN) {
-                // They have names of nova's and of the service's.
+                // They contain names from nova and from the service.
                 lines.push(format!("  {}: {}", it.subject, escaped(&it.evidence)));
                 let action = it.action.iter().map(|it| format!("    heal: {}", escaped(it)));
                 lines.extend(action);
@@ -153,7 +153,7 @@ fn reported(finding: Finding, placement: &Placement) -> ReportedFinding {
     ReportedFinding { kind, subject, explanation, evidence, action, decision }
 }
 
-/// What a change does, in a few words.
+/// A short description of a change.
 fn words_for_change(change: &Change, placement: &Placement) -> String {
     let Change { before, after, .. } = change;
     if after.allocations.is_empty() {

@@ -1,27 +1,27 @@
-//! Judging a server: where it holds what, beside where nova says that it runs.
+//! Judges a server: compares its allocations with its host in nova.
 
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
 use super::classify::{Audit, Fix, Verdict, found};
-use super::cloud::{Place, Server, State};
+use super::cloud::{Place, Server, ServerState};
 use super::finding::Reason;
 use super::kind::Kind;
 use super::placement::{Allocations, Details, Held, Resources};
 
-/// The classes of amounts that a flavor alone decides.
+/// The classes whose amounts the flavor alone determines.
 const PLAIN_CLASSES: [&str; 3] = ["VCPU", "MEMORY_MB", "DISK_GB"];
 
 impl Audit<'_> {
     pub(super) fn server(&self, uuid: Uuid, server: &Server, details: Option<&Details>) -> Verdict {
         match server.state {
-            State::Busy(_) => return Verdict::Left(Reason::Busy),
-            State::Unknown => return Verdict::Left(Reason::Elsewhere),
-            State::Settled if self.is_recent(server.changed) => {
+            ServerState::Busy(_) => return Verdict::Left(Reason::Busy),
+            ServerState::Unknown => return Verdict::Left(Reason::Elsewhere),
+            ServerState::Settled if self.is_recent(server.changed) => {
                 return Verdict::Left(Reason::Recent);
             }
-            State::Settled => {}
+            ServerState::Settled => {}
         }
         let nothing = Allocations::new();
         let held = self.placement.consumers.get(&uuid).map_or(&nothing, |it| &it.allocations);
@@ -89,7 +89,7 @@ impl Audit<'_> {
     }
 }
 
-/// Whose the allocations are, if nova knows another owner.
+/// Describes the owner of the allocations, if it differs from nova's.
 fn other_owner(server: &Server, held: &Held) -> Option<String> {
     let differs = |what: &str, novas: &Option<String>, held: &Option<String>| {
         let (Some(novas), Some(held)) = (novas, held) else { return None };
@@ -101,7 +101,7 @@ fn other_owner(server: &Server, held: &Held) -> Option<String> {
     (!both.is_empty()).then(|| both.join(", "))
 }
 
-/// How a server that holds nothing gets what it needs.
+/// The fix for a server without allocations.
 fn creation(root: Uuid, uuid: Uuid, server: &Server) -> Fix {
     let by_nova = format!("nova-manage placement heal_allocations --instance {uuid}");
     let Some(needs) = &server.needs else {
@@ -117,7 +117,7 @@ fn creation(root: Uuid, uuid: Uuid, server: &Server) -> Fix {
         ));
     }
     if server.project.is_none() || server.user.is_none() {
-        return Fix::Ask(format!("its project and user are not known here: {by_nova}"));
+        return Fix::Ask(format!("its project and user are unknown: {by_nova}"));
     }
     Fix::Create(BTreeMap::from([(root, needs.resources.clone())]))
 }

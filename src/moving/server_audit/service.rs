@@ -1,4 +1,4 @@
-//! Reading a placement service over its API: everything by provider, and single consumers.
+//! Reads a placement service over its API: everything by provider, and single consumers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,22 +12,22 @@ use uuid::Uuid;
 use super::placement::{Allocations, Consumer, Details, Held, Placement, Provider, Resources};
 use crate::moving::placement_client::{Client, Error, ListedProvider, Microversion};
 
-/// The first microversion with generations of consumers.
+/// First microversion with generations of consumers.
 pub(super) const GENERATIONS: Microversion = Microversion(28);
-/// The first with types of consumers.
+/// First microversion with consumer types.
 const TYPES: Microversion = Microversion(38);
 
-/// The trait of providers that share what they have with the trees of their aggregates.
+/// The trait of providers that share their inventories with the trees of their aggregates.
 const SHARES: &str = "MISC_SHARES_VIA_AGGREGATE";
 
-/// How the API shows that a consumer has no type.
+/// The API's placeholder for consumers without a type.
 const NO_TYPE: &str = "unknown";
 
 /// A placement service.
 pub struct Service {
     client: Client,
     url: String,
-    /// The microversion in which consumers are shown.
+    /// The microversion for reading consumers.
     shown_in: Microversion,
 }
 
@@ -52,18 +52,18 @@ struct OfConsumer {
 }
 
 impl Service {
-    /// Asks a service what it is.
+    /// Checks the service's microversions.
     ///
     /// # Errors
-    /// A sentence: it cannot be reached, is no placement service, or is too old.
+    /// A message: it cannot be reached, is not a placement service, or is too old.
     pub async fn open(client: Client) -> Result<Self, String> {
-        let told = |error: Error| error.to_string();
-        let url = client.url().await.map_err(told)?;
+        let failed = |error: Error| error.to_string();
+        let url = client.url().await.map_err(failed)?;
         let url = url.as_str().trim_end_matches('/').to_owned();
-        let highest = client.highest_microversion().await.map_err(told)?;
+        let highest = client.highest_microversion().await.map_err(failed)?;
         if highest < GENERATIONS {
             return Err(format!(
-                "{url} answers up to microversion {highest}; {GENERATIONS} is needed (openstack-placement \
+                "{url} supports microversions up to {highest}; {GENERATIONS} is required (openstack-placement \
                  from Rocky on)"
             ));
         }
@@ -80,7 +80,7 @@ impl Service {
         &self.client
     }
 
-    /// All providers, and what consumers hold of them: one request for each provider.
+    /// All providers with their allocations: one request for each provider.
     ///
     /// # Errors
     /// The service fails.
@@ -102,7 +102,7 @@ impl Service {
             .buffer_unordered(self.client.concurrency());
         while let Some((provider, list)) = lists.try_next().await? {
             for (consumer, portion) in list.allocations {
-                // nova's consumers are UUIDs, and what is none is not nova's.
+                // nova's consumers are UUIDs; others are not nova's.
                 let Ok(consumer) = consumer.parse() else { continue };
                 let held = consumers.entry(consumer).or_default();
                 held.allocations.insert(provider, portion.resources);
@@ -113,7 +113,7 @@ impl Service {
         Ok(Placement::new(self.url.clone(), providers, consumers))
     }
 
-    /// What is held of a provider; nothing if it has been deleted meanwhile.
+    /// The allocations of a provider; none if it has been deleted in the meantime.
     async fn of_provider(&self, provider: Uuid) -> Result<OfProvider, Error> {
         let path = format!("/resource_providers/{provider}/allocations");
         let answer = self.client.get(&path, GENERATIONS).await?;
@@ -123,7 +123,7 @@ impl Service {
         answer.expect(StatusCode::OK)?.json_as()
     }
 
-    /// Consumers by themselves: one request for each.
+    /// Details of consumers: one request for each.
     ///
     /// # Errors
     /// The service fails.
@@ -135,7 +135,7 @@ impl Service {
             .await
     }
 
-    /// A consumer by itself. One that is not there holds nothing.
+    /// Details of a consumer. One that does not exist has no allocations.
     pub(super) async fn consumer(&self, consumer: Uuid) -> Result<Details, Error> {
         let path = format!("/allocations/{consumer}");
         let answer = self.client.get(&path, self.shown_in).await?.expect(StatusCode::OK)?;

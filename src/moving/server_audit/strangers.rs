@@ -7,11 +7,11 @@ use super::finding::Reason;
 use super::kind::Kind;
 use super::placement::{Allocations, Consumer, Details, Resources};
 
-/// The types of nova's consumers. It has not set any so far.
+/// The types of nova's consumers. nova has not set any so far.
 const NOVA_TYPES: [&str; 2] = ["INSTANCE", "MIGRATION"];
 
-/// The classes that only nova claims, by `nova-manage placement audit`. Of a consumer that holds
-/// none of them it is not known whose it is.
+/// The classes that only nova claims, according to `nova-manage placement audit`. A consumer without any of them may
+/// belong to another service.
 const NOVA_CLASSES: [&str; 8] = [
     "VCPU",
     "PCPU",
@@ -24,8 +24,8 @@ const NOVA_CLASSES: [&str; 8] = [
 ];
 
 impl Audit<'_> {
-    /// Judges a consumer that is no server that nova has. `busy` are the projects of servers that may
-    /// have migrations which a list of servers does not name.
+    /// Judges a consumer that is not an existing server. `busy` are the projects of servers that may have migrations
+    /// which a list of servers omits.
     pub(super) fn stranger(
         &self,
         uuid: Uuid,

@@ -1,4 +1,4 @@
-//! One planted situation of each kind is found and named, and nothing else.
+//! Each test plants one problem, and expects exactly one finding of its kind.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,14 +6,14 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::classify::{Audit, Rules};
-use super::cloud::{Cloud, Place, Server, State};
+use super::cloud::{Cloud, Place, Server, ServerState};
 use super::finding::{Outcome, Reason, Remedy};
 use super::flavor::Flavor;
 use super::guard;
 use super::kind::Kind;
 use super::placement::{Allocations, Consumer, Details, Held, Placement, Provider, Resources};
 
-/// The servers of this cloud are listed at this time.
+/// Time at which the servers of this cloud are listed.
 const NOW: OffsetDateTime = OffsetDateTime::UNIX_EPOCH.saturating_add(Duration::days(20_000));
 const LONG_AGO: OffsetDateTime = OffsetDateTime::UNIX_EPOCH;
 /// Roots: three hosts, and a provider that shares its disk. 11 is a child of 1.
@@ -38,7 +38,7 @@ struct World {
 }
 
 impl World {
-    /// Servers 101 to 120 run on the hosts in turn, and hold there what their flavor asks for.
+    /// Servers 101 to 120 run on the hosts in turn, and have the allocations of their flavor there.
     fn new() -> Self {
         let root = |nth: u128, root: u128| Provider {
             uuid: id(nth),
@@ -69,7 +69,7 @@ impl World {
     fn server(&mut self, nth: u128, host: u128) -> &mut Server {
         let flavor = Flavor { vcpus: 2, memory_mb: 512, ..Flavor::default() };
         let server = Server {
-            state: State::Settled,
+            state: ServerState::Settled,
             failed: false,
             place: Place::Named(vec![format!("host-{host}")]),
             project: Some("p".to_owned()),
@@ -117,7 +117,7 @@ impl World {
         Placement::new("http://p".to_owned(), self.providers.clone(), self.consumers.clone())
     }
 
-    /// The only finding: its kind and what the consumer is to hold, by provider; or that a person decides.
+    /// The only finding: its kind and the new allocations, by provider; or the decision for an operator.
     fn only(&self) -> (Kind, Done) {
         let outcome = self.audit();
         let [finding] = outcome.findings.as_slice() else { panic!("{outcome:#?}") };
@@ -211,16 +211,16 @@ fn what_changes_during_the_audit_is_left_alone() {
     assert_eq!(outcome.left[&Reason::Changing], [id(7)]);
 }
 
-/// A list of servers does not name migrations.
+/// A list of servers omits migrations.
 #[test]
 fn a_consumer_that_may_be_a_migration_is_left_alone() {
     let mut world = World::new();
-    world.server(130, 2).state = State::Busy("VERIFY_RESIZE".to_owned());
+    world.server(130, 2).state = ServerState::Busy("VERIFY_RESIZE".to_owned());
     world.holds(130, &[2]);
     world.holds(7, &[1]);
     let expected = [(Reason::Busy, vec![130]), (Reason::MaybeMigration, vec![7])];
     assert_eq!(world.left(), BTreeMap::from(expected));
-    // A type says that it is none.
+    // Its type shows that it is not a migration.
     world.special.insert(id(7), (Some("INSTANCE"), LONG_AGO));
     assert_eq!(world.only(), (Kind::Orphan, removes(7)));
 }
@@ -320,7 +320,7 @@ fn a_list_that_cannot_be_the_right_one_is_refused() {
     assert!(refusal(&world, None).starts_with("not one of the 20 servers"));
 }
 
-/// Whatever else there is may be too young to be an orphan, or of another type.
+/// Other consumers may be too young to be orphans, or of another type.
 #[test]
 fn servers_of_which_none_holds_anything_are_refused_without_orphans_as_well() {
     let check =
@@ -333,7 +333,7 @@ fn servers_of_which_none_holds_anything_are_refused_without_orphans_as_well() {
         "{why}"
     );
     assert_eq!(check(&world, Some(0)), Ok(()));
-    // Nobody expects anything of these.
+    // These are not expected to have allocations.
     world.cloud.servers.values_mut().for_each(|server| server.place = Place::Nowhere);
     assert_eq!(check(&world, None), Ok(()));
     world.cloud.servers.clear();

@@ -1,9 +1,8 @@
-//! A list of servers as JSON: what `openstack server list --all-projects --long -f json` prints, and
-//! pages of `GET /servers/detail`.
+//! Lists of servers as JSON: the output of `openstack server list --all-projects --long -f json`, and pages of `GET
+//! /servers/detail`.
 //!
-//! The client's columns have been called the same since 2.0: `ID`, `Status`, `Task State`, `Host`; from
-//! 8.1 on, also `Project ID`. `Host` is the host of nova-compute until 5.8, and the name of the
-//! hypervisor from 6.1 on.
+//! The client's columns have had the same names since 2.0: `ID`, `Status`, `Task State`, `Host`; from 8.1 on, also
+//! `Project ID`. `Host` is the host of nova-compute until 5.8, and the name of the hypervisor from 6.1 on.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
@@ -14,13 +13,13 @@ use time::format_description::well_known::Rfc3339;
 use time::{OffsetDateTime, PrimitiveDateTime};
 use uuid::Uuid;
 
-use super::cloud::{Cloud, Place, Server, State};
+use super::cloud::{Cloud, Place, Server, ServerState};
 use super::flavor::Flavor;
 
-/// How many servers nova lists at once by default. The client asks only once until 5.8.
+/// Default page size of nova. Until 5.8, the client requests a single page.
 const PAGE: usize = 1000;
 
-/// The statuses in which nova does nothing with a server.
+/// The statuses without an operation in progress.
 const SETTLED: [&str; 9] = [
     "ACTIVE",
     "SHUTOFF",
@@ -36,7 +35,7 @@ const SETTLED: [&str; 9] = [
 /// The statuses in which a server may be on no host.
 const WITHOUT_HOST: [&str; 2] = ["ERROR", "SHELVED_OFFLOADED"];
 
-/// What to do about a list without hosts.
+/// Advice for a list without hosts.
 const AS_ADMINISTRATOR: &str =
     "list the servers as an administrator, with --all-projects and --long";
 
@@ -46,7 +45,7 @@ pub struct Lists {
     names: Vec<String>,
     servers: HashMap<Uuid, Server>,
     deleted: HashSet<Uuid>,
-    /// Pages of which the last one is not the end of the list.
+    /// Number of pages that are followed by another one.
     open_pages: usize,
     pages: usize,
     doubt: Option<String>,
@@ -74,11 +73,11 @@ struct Row {
     #[serde(alias = "updated")]
     updated_at: Option<String>,
     flavor: Option<EmbeddedFlavor>,
-    /// An empty text stands for a server whose root disk is a volume.
+    /// An empty text means that the root disk is a volume.
     image: Option<Image>,
 }
 
-/// The name of a host. That it is empty is something else than that it is not told.
+/// The name of a host. An empty name differs from a missing one.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum HostName {
     #[default]
@@ -168,14 +167,14 @@ impl Lists {
     /// Adds the servers of a file.
     ///
     /// # Errors
-    /// A sentence that names the file: it is no list of servers, or lacks columns.
+    /// A message that names the file: it is not a list of servers, or lacks columns.
     pub fn add(&mut self, name: &str, text: &[u8]) -> Result<(), String> {
         self.names.push(name.to_owned());
         let mut found = 0;
         for document in serde_json::Deserializer::from_slice(text).into_iter() {
             let document = document.map_err(|error| {
                 let end = if error.is_eof() { "; it is cut off" } else { "" };
-                format!("{name} is no list of servers as JSON: {error}{end}")
+                format!("{name} is not a list of servers as JSON: {error}{end}")
             })?;
             found += 1;
             let rows = match document {
@@ -183,7 +182,7 @@ impl Lists {
                     if !rows.is_empty() && rows.len().is_multiple_of(PAGE) {
                         self.doubt = Some(format!(
                             "{name} has exactly {} servers: before 6.1, the client stops after the first \
-                             {PAGE} unless it is told --limit -1",
+                             {PAGE} unless it gets --limit -1",
                             rows.len()
                         ));
                     }
@@ -195,19 +194,23 @@ impl Lists {
                     rows
                 }
                 Document::Page { servers: None, .. } => {
-                    return Err(format!("{name} is no list of servers: it has no \"servers\""));
+                    return Err(format!("{name} is not a list of servers: it has no \"servers\""));
                 }
             };
             for (nth, row) in rows.into_iter().enumerate() {
                 self.add_row(row).map_err(|why| format!("{name}, server {}: {why}", nth + 1))?;
             }
         }
-        if found == 0 { Err(format!("{name} is empty: it is no list of servers")) } else { Ok(()) }
+        if found == 0 {
+            Err(format!("{name} is empty: it is not a list of servers"))
+        } else {
+            Ok(())
+        }
     }
 
     fn add_row(&mut self, row: Row) -> Result<(), String> {
         let id = row.id.as_deref().ok_or("it has no ID")?;
-        let uuid: Uuid = id.parse().map_err(|_| format!("the ID {id:?} is no UUID"))?;
+        let uuid: Uuid = id.parse().map_err(|_| format!("the ID {id:?} is not a UUID"))?;
         let status = row.status.as_deref().ok_or("it has no Status")?;
         if status == "DELETED" {
             self.deleted.insert(uuid);
@@ -219,17 +222,17 @@ impl Lists {
             return Err(format!("it has no Host: {AS_ADMINISTRATOR}"));
         }
         let state = match row.task_state.as_deref() {
-            _ if !is_known => State::Unknown,
-            Some(task) if !["", "None", "-"].contains(&task) => State::Busy(task.to_owned()),
-            Some(_) | None if SETTLED.contains(&status) => State::Settled,
-            Some(_) | None => State::Busy(status.to_owned()),
+            _ if !is_known => ServerState::Unknown,
+            Some(task) if !["", "None", "-"].contains(&task) => ServerState::Busy(task.to_owned()),
+            Some(_) | None if SETTLED.contains(&status) => ServerState::Settled,
+            Some(_) | None => ServerState::Busy(status.to_owned()),
         };
         let given = hosts.into_iter().filter_map(|host| match host {
             HostName::Some(name) => Some(name),
             HostName::None | HostName::Untold => None,
         });
         let names: Vec<String> = given.collect();
-        if names.is_empty() && state == State::Settled && !WITHOUT_HOST.contains(&status) {
+        if names.is_empty() && state == ServerState::Settled && !WITHOUT_HOST.contains(&status) {
             return Err(format!("it is {status} and has no Host: {AS_ADMINISTRATOR}"));
         }
         let is_volume_backed =
@@ -248,16 +251,16 @@ impl Lists {
             && (before.place != server.place || before.state != server.state)
         {
             // It has changed between two pages.
-            server.state = State::Busy("changing".to_owned());
+            server.state = ServerState::Busy("changing".to_owned());
         }
         self.servers.insert(uuid, server);
         Ok(())
     }
 
-    /// All servers, as they were at a time.
+    /// All servers, as of a time.
     ///
     /// # Errors
-    /// A sentence: pages are missing, or there is no server.
+    /// A message: pages are missing, or there is no server.
     pub fn into_cloud(self, taken: OffsetDateTime) -> Result<Cloud, String> {
         let source = self.names.join(", ");
         if self.pages > 0 && self.pages == self.open_pages {
@@ -268,7 +271,7 @@ impl Lists {
         if self.servers.is_empty() {
             let what = if self.deleted.is_empty() { "no servers" } else { "only deleted servers" };
             return Err(format!(
-                "{source}: there are {what}, and against such a list everything would be an orphan"
+                "{source}: there are {what}, and compared with such a list every consumer would be an orphan"
             ));
         }
         let Self { servers, deleted, doubt, .. } = self;
@@ -289,13 +292,13 @@ impl EmbeddedFlavor {
             root_gb: self.disk?,
             ephemeral_gb: self.ephemeral?,
             swap_mb: self.swap?,
-            // Without the right to see them, it is not known what else the flavor asks for.
+            // If the user may not see them, the flavor's further requirements are unknown.
             extra_specs: self.extra_specs?,
         })
     }
 }
 
-/// A time of nova's: with or without a zone, which is UTC.
+/// Parses a time of nova; without a zone, it is UTC.
 fn time(text: &str) -> Option<OffsetDateTime> {
     let text = text.trim().replacen(' ', "T", 1);
     if let Ok(time) = OffsetDateTime::parse(&text, &Rfc3339) {

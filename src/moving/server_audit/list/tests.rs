@@ -1,7 +1,7 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::super::cloud::{Cloud, Place, State};
+use super::super::cloud::{Cloud, Place, ServerState};
 use super::{Lists, time};
 
 const ONE: &str = "00000000-0000-0000-0000-000000000001";
@@ -32,11 +32,11 @@ fn what_the_client_prints_is_understood() {
         "Image": "x", "Power State": "Running", "Networks": "net=10.0.0.3"}]"#;
     let cloud = cloud(&[&text.replace("ONE", ONE).replace("TWO", TWO)]).unwrap();
     let one = &cloud.servers[&Uuid::from_u128(1)];
-    assert_eq!((&one.state, &one.place), (&State::Settled, &place(&["node-1"])));
+    assert_eq!((&one.state, &one.place), (&ServerState::Settled, &place(&["node-1"])));
     assert_eq!((one.project.as_deref(), one.user.as_deref()), (Some("p"), None));
     assert_eq!(one.needs, None);
     let two = &cloud.servers[&Uuid::from_u128(2)];
-    assert_eq!(two.state, State::Busy("migrating".to_owned()));
+    assert_eq!(two.state, ServerState::Busy("migrating".to_owned()));
     assert_eq!(cloud.doubt, None);
 }
 
@@ -75,20 +75,20 @@ fn servers_that_may_be_on_no_host() {
     let other = format!(r#"{{"ID": "{TWO}", "Status": "BUILD", "Host": "h"}}"#);
     let found = cloud(&[&format!("[{}, {other}]", row(columns))]).unwrap();
     let one = &found.servers[&Uuid::from_u128(1)];
-    assert_eq!((&one.state, &one.place), (&State::Settled, &Place::Nowhere));
-    assert_eq!(found.servers[&Uuid::from_u128(2)].state, State::Busy("BUILD".to_owned()));
-    // In a cell that does not answer.
+    assert_eq!((&one.state, &one.place), (&ServerState::Settled, &Place::Nowhere));
+    assert_eq!(found.servers[&Uuid::from_u128(2)].state, ServerState::Busy("BUILD".to_owned()));
+    // In a cell that does not respond.
     let found = cloud(&[&format!("[{}, {other}]", row(r#""Status": "UNKNOWN""#))]).unwrap();
-    assert_eq!(found.servers[&Uuid::from_u128(1)].state, State::Unknown);
+    assert_eq!(found.servers[&Uuid::from_u128(1)].state, ServerState::Unknown);
 }
 
 #[test]
 fn a_server_that_changes_between_pages_is_busy() {
     let on = |host: &str| format!("[{}]", row(&format!(r#""Status": "ACTIVE", "Host": "{host}""#)));
     let same = cloud(&[&on("a"), &on("a")]).unwrap();
-    assert_eq!(same.servers[&Uuid::from_u128(1)].state, State::Settled);
+    assert_eq!(same.servers[&Uuid::from_u128(1)].state, ServerState::Settled);
     let moved = cloud(&[&on("a"), &on("b")]).unwrap();
-    assert_eq!(moved.servers[&Uuid::from_u128(1)].state, State::Busy("changing".to_owned()));
+    assert_eq!(moved.servers[&Uuid::from_u128(1)].state, ServerState::Busy("changing".to_owned()));
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn what_is_no_list_of_servers_is_refused() {
     for (text, named) in [
         ("", "is empty"),
         ("[]", "there are no servers"),
-        ("not JSON", "is no list of servers as JSON"),
+        ("not JSON", "is not a list of servers as JSON"),
         (r#"[{"ID": "#, "it is cut off"),
         (r#"{"flavors": []}"#, "it has no \"servers\""),
         (r#"[{"Name": "a"}]"#, "server 1: it has no ID"),
-        (r#"[{"ID": "7", "Status": "ACTIVE", "Host": "h"}]"#, "the ID \"7\" is no UUID"),
+        (r#"[{"ID": "7", "Status": "ACTIVE", "Host": "h"}]"#, "the ID \"7\" is not a UUID"),
         (&format!("[{}]", row(r#""Host": "h""#)), "it has no Status"),
         (&format!("[{}]", row(r#""Status": "ACTIVE""#)), "--long"),
         (

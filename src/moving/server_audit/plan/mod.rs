@@ -1,4 +1,4 @@
-//! A plan: what is to be changed in a service, exactly, as a file that people read and programs check.
+//! Plans: the exact changes of a service, as a file for people and programs.
 
 use std::collections::HashSet;
 
@@ -16,11 +16,10 @@ use crate::observe::printable;
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// The microversion of the requests: the first with generations of consumers. It leaves their types as
-/// they are.
+/// The microversion of the requests: the first with generations of consumers. It does not change their types.
 pub const MICROVERSION: &str = "1.28";
 
-/// How many providers tell whether a service is the one that was audited.
+/// Number of providers that identify the audited service.
 const WITNESSES: usize = 16;
 
 /// A plan.
@@ -29,13 +28,13 @@ const WITNESSES: usize = 16;
 pub struct Plan {
     /// The version of the format.
     pub berth_heal_plan: u32,
-    /// When the audit ended.
+    /// End of the audit.
     pub made: String,
-    /// Where the servers were listed.
+    /// The source of the servers.
     pub servers: String,
     /// The service that was audited.
     pub service: Service,
-    /// What is to be done, in this order.
+    /// The actions, in order.
     pub actions: Vec<Action>,
 }
 
@@ -49,13 +48,13 @@ pub struct Service {
     pub providers: Vec<Uuid>,
 }
 
-/// One request, and what it is for.
+/// One request, and its purpose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Action {
     /// The situation.
     pub kind: Kind,
-    /// What was seen.
+    /// A description of the evidence.
     pub evidence: String,
     /// The consumer whose allocations change.
     pub change: PlannedChange,
@@ -63,17 +62,17 @@ pub struct Action {
     pub request: Request,
 }
 
-/// What a consumer holds, and what it is to hold.
+/// A consumer's allocations before and after the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedChange {
     /// The consumer.
     pub consumer: Uuid,
-    /// Its generation; none if it holds nothing.
+    /// Its generation; `None` without allocations.
     pub generation: Option<i64>,
-    /// What it holds.
+    /// Its present allocations.
     pub before: Held,
-    /// What it is to hold.
+    /// Its new allocations.
     pub after: Held,
 }
 
@@ -124,31 +123,31 @@ impl Plan {
         printable::json(self)
     }
 
-    /// When the audit ended.
+    /// End of the audit.
     ///
     /// # Errors
-    /// A sentence: this is no time.
+    /// A message: it is not a time.
     pub fn made(&self) -> Result<OffsetDateTime, String> {
         OffsetDateTime::parse(&self.made, &Rfc3339)
-            .map_err(|_| format!("\"made\" is no time: {:?}", self.made))
+            .map_err(|_| format!("\"made\" is not a time: {:?}", self.made))
     }
 
-    /// Reads a plan, and checks that it is one that an audit could have made.
+    /// Parses a plan, and checks that an audit could have made it.
     ///
     /// # Errors
-    /// A sentence that names what is wrong.
+    /// A message that names the error.
     pub fn read(text: &[u8]) -> Result<Self, String> {
         let value: Value =
-            serde_json::from_slice(text).map_err(|error| format!("it is no JSON: {error}"))?;
+            serde_json::from_slice(text).map_err(|error| format!("it is not JSON: {error}"))?;
         match value.get("berth_heal_plan").map(Value::as_u64) {
-            None => return Err("it is no plan: it has no \"berth_heal_plan\"".to_owned()),
+            None => return Err("it is not a plan: it has no \"berth_heal_plan\"".to_owned()),
             Some(version) if version != Some(VERSION.into()) => {
                 return Err(format!("the plan has another version than {VERSION}; audit again"));
             }
             Some(_) => {}
         }
         let plan: Self = serde_json::from_value(value)
-            .map_err(|error| format!("it is no plan of `berth audit`: {error}"))?;
+            .map_err(|error| format!("it is not a plan of `berth audit`: {error}"))?;
         plan.made()?;
         let mut seen = HashSet::new();
         for (nth, action) in plan.actions.iter().enumerate() {
@@ -164,7 +163,7 @@ impl Plan {
 }
 
 impl Action {
-    /// Checks that the request does what the kind of the action is for, and nothing else.
+    /// Checks that the request matches the kind of the action.
     fn check(&self) -> Result<(), String> {
         let Self { kind, change, request: planned_request, .. } = self;
         let PlannedChange { consumer, generation, before, after } = change;
@@ -206,14 +205,14 @@ impl Action {
         }
     }
 
-    /// What the action is about, in a few words.
+    /// A short description of the action's subject.
     pub fn subject(&self) -> String {
         format!("consumer {}", self.change.consumer)
     }
 }
 
 impl PlannedChange {
-    /// Whether some providers are left, and what is held of the others stays.
+    /// Returns whether allocations are removed from some providers, and kept on the others.
     fn only_leaves_providers(&self) -> bool {
         let (before, after) = (&self.before.allocations, &self.after.allocations);
         !after.is_empty()
@@ -242,7 +241,7 @@ fn request(change: &PlannedChange) -> Request {
     }
 }
 
-/// What is sent for a consumer. Without allocations it holds nothing afterwards.
+/// The body for a consumer; an empty one removes its allocations.
 fn body(change: &PlannedChange) -> Value {
     let held = change
         .after

@@ -97,7 +97,7 @@ fn every_kind_of_action_can_be_read_again() {
     assert_eq!(Plan::read(plan.json().as_bytes()), Ok(plan));
 }
 
-/// A plan after a change by hand must be refused.
+/// Refuses a plan after a manual change.
 fn refused(pointer: &str, value: Value) -> String {
     let mut plan: Value = serde_json::from_str(&orphan().json()).unwrap();
     *plan.pointer_mut(pointer).unwrap() = value;
@@ -128,5 +128,5 @@ fn a_plan_that_was_changed_into_something_else_is_refused() {
         assert!(why.contains(named), "{pointer}: {why}");
     }
     assert!(Plan::read(b"{").unwrap_err().contains("no JSON"));
-    assert!(Plan::read(b"{}").unwrap_err().contains("it is no plan"));
+    assert!(Plan::read(b"{}").unwrap_err().contains("it is not a plan"));
 }
