@@ -1,6 +1,6 @@
 //! Counting how many more of a request fit: time for the whole count.
 
-use berth::search::fit::{Excluded, GroupBy, Question, fit};
+use berth::search::fit::{CountParameters, Excluded, GroupBy, fit};
 use criterion::{BenchmarkId, Criterion, Throughput};
 
 use crate::clouds::{contended, flat, nested};
@@ -17,11 +17,12 @@ pub(crate) fn measure(criterion: &mut Criterion) {
         ("contended", 10_000, contended(10_000), None),
     ] {
         let excluded = Excluded::default();
-        let question = Question { request: &cloud.request, excluded: &excluded, names_max: 10, by };
+        let parameters =
+            CountParameters { request: &cloud.request, excluded: &excluded, names_max: 10, by };
         group.throughput(Throughput::Elements(hosts));
         group.bench_function(BenchmarkId::new(name, hosts), |bencher| {
             bencher.iter(|| {
-                let found = fit(&cloud.world, &question, |_| false).unwrap();
+                let found = fit(&cloud.world, &parameters, |_| false).unwrap();
                 assert!(found.total.at_least > 0);
                 found
             });

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::draft::{Draft, DraftServer};
 use super::group::StoredGroup;
 use super::ids::canonical;
-use super::placement::{Answer, Placed, providers_of};
+use super::placement::{Placed, PlacedStack, providers_of};
 use super::plan::{Placement, Plan};
 use crate::model::{Bug, ExclusiveHost, Refusal};
 use crate::world::World;
@@ -111,24 +111,24 @@ impl From<Bug> for BookingError {
     }
 }
 
-/// Derives the booking of a draft with the hosts in `answer`, which is `None` if no server needed a host. `None`:
+/// Derives the booking of a draft with the hosts in `solution`, which is `None` if no server needed a host. `None`:
 /// there is nothing to write.
 ///
 /// # Errors
 /// A provider with a hold is no longer in the world, or servers and places differ in number.
 pub(crate) fn write_draft(
     draft: &Draft,
-    answer: Option<&Answer>,
+    solution: Option<&PlacedStack>,
     world: &World,
 ) -> Result<Option<BookingPlan>, BookingError> {
     let mut booking = Builder::new(draft, world);
     let servers = draft.servers.len();
-    if let Some(answer) = answer.filter(|answer| answer.places.len() != servers) {
-        let count = answer.places.len();
+    if let Some(solution) = solution.filter(|solution| solution.places.len() != servers) {
+        let count = solution.places.len();
         return Err(Bug::new(format!("{servers} servers have {count} places")).into());
     }
     for (nth, server) in draft.servers.iter().enumerate() {
-        let placed = answer.and_then(|answer| answer.places.get(nth)?.as_ref());
+        let placed = solution.and_then(|solution| solution.places.get(nth)?.as_ref());
         booking.add_server(nth, server, placed)?;
     }
     for row in &draft.removed {
@@ -143,7 +143,7 @@ pub(crate) fn write_draft(
         write.new.leaving = true;
         booking.placements.push(write);
     }
-    let units = answer.map(|answer| answer.units.clone()).unwrap_or_default();
+    let units = solution.map(|solution| solution.units.clone()).unwrap_or_default();
     booking.finish(units)
 }
 
@@ -376,13 +376,13 @@ mod tests {
     use crate::planner::draft::Draft;
     use crate::planner::draft::tests::{current, servers};
     use crate::planner::plan::Plan;
-    use crate::planner::{Answer, Placed};
+    use crate::planner::{Placed, PlacedStack};
     use crate::solver::Cost;
     use crate::world::World;
 
     const PROVIDER: Uuid = Uuid::from_u128(3);
 
-    fn answer(count: usize) -> Answer {
+    fn solution(count: usize) -> PlacedStack {
         let server = Placed {
             host: "h".to_owned(),
             root: ProviderId(3),
@@ -391,7 +391,7 @@ mod tests {
             groups: BTreeSet::new(),
         };
         let places = vec![Some(server); count];
-        Answer {
+        PlacedStack {
             places,
             units: Vec::new(),
             cost: Cost::default(),
@@ -405,7 +405,7 @@ mod tests {
         let stored = current(servers(2));
         let plan = Plan::new("p", "p", "project", "user");
         let draft = Draft::new(plan, stored.document, &stored.template, &[]).unwrap();
-        let booking = write_draft(&draft, Some(&answer(2)), &World::default()).unwrap().unwrap();
+        let booking = write_draft(&draft, Some(&solution(2)), &World::default()).unwrap().unwrap();
         assert_eq!(booking.write, PlanWrite::Create);
         let placements: Vec<Uuid> = booking.placements.iter().map(|it| it.new.id).collect();
         let held: Vec<Uuid> = booking.holds.iter().map(|hold| hold.0).collect();
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn an_answer_has_a_place_for_each_server() {
         let draft = current(servers(2)).draft().unwrap();
-        assert!(write_draft(&draft, Some(&answer(1)), &World::default()).is_err());
+        assert!(write_draft(&draft, Some(&solution(1)), &World::default()).is_err());
     }
 
     #[test]
@@ -443,7 +443,7 @@ mod tests {
             replan: false,
         };
         let draft = reserve.draft(&current, None, &[]).unwrap();
-        let booking = write_draft(&draft, Some(&answer(2)), &World::default()).unwrap().unwrap();
+        let booking = write_draft(&draft, Some(&solution(2)), &World::default()).unwrap().unwrap();
         let written = booking.placements.iter().find(|it| it.new.id == placement).unwrap();
         assert_eq!((written.new.reserved, written.new.ticket), (Some(true), Some(instance)));
         assert_eq!(written.seen, Some((placement, None)));

@@ -151,9 +151,9 @@ pub(super) fn sizes<'s>(
 /// The request for candidates for a server of a size.
 pub fn request(world: &World, size: &Size) -> Request {
     // Hosts get this trait when a group takes them, which follows from groups and not from flavors.
-    let asked = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
+    let required = size.required.iter().filter(|name| *name != traits::EXCLUSIVE);
     let demands = &size.demands;
-    let mut groups = vec![group("", &size.needs, asked, &size.forbidden, &demands.providers)];
+    let mut groups = vec![group("", &size.needs, required, &size.forbidden, &demands.providers)];
     groups.extend(demands.groups.iter().map(|(suffix, it)| {
         group(suffix, &it.needs, it.required.iter(), &it.forbidden, &it.providers)
     }));

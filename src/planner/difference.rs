@@ -57,12 +57,12 @@ impl<'s> StoredNames<'s> {
 
 /// The side of an element that the other side lacks.
 #[derive(Clone, Copy, Debug)]
-enum Only {
+enum Side {
     Plan(Uuid),
     Request(Uuid),
 }
 
-impl fmt::Display for Only {
+impl fmt::Display for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(plan) => write!(f, "in plan {plan} and not in the request"),
@@ -88,14 +88,14 @@ impl Comparison<'_> {
         &self,
         before: impl IntoIterator<Item = T>,
         now: impl IntoIterator<Item = T>,
-    ) -> Option<(T, Only)> {
+    ) -> Option<(T, Side)> {
         let (mut before, now): (BTreeSet<T>, BTreeSet<T>) =
             (before.into_iter().collect(), now.into_iter().collect());
         let new = now.into_iter().find(|element| !before.remove(element));
         // The remainder of `before` is in the plan only, unless the search ended at a new element.
         match new {
-            Some(new) => Some((new, Only::Request(self.plan))),
-            None => before.into_iter().next().map(|gone| (gone, Only::Plan(self.plan))),
+            Some(new) => Some((new, Side::Request(self.plan))),
+            None => before.into_iter().next().map(|gone| (gone, Side::Plan(self.plan))),
         }
     }
 
@@ -146,10 +146,10 @@ impl Comparison<'_> {
                 (Some(before), Some(now)) => texts("may be on", before, now),
                 (None, None) => None,
                 (Some(_), None) => {
-                    Some(format!("{server} has locations {}", Only::Plan(self.plan)))
+                    Some(format!("{server} has locations {}", Side::Plan(self.plan)))
                 }
                 (None, Some(_)) => {
-                    Some(format!("{server} has locations {}", Only::Request(self.plan)))
+                    Some(format!("{server} has locations {}", Side::Request(self.plan)))
                 }
             })
             .or_else(|| texts("is in group", &groups(before), &groups(now)))

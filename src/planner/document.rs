@@ -261,16 +261,16 @@ impl<'f> Flavors<'f> {
         }
     }
 
-    fn find(&self, asked: &str) -> Result<&'f Flavor, Rejection> {
-        let flavor = self.by_name.get(asked).or_else(|| self.by_id.get(asked)).copied();
-        flavor.ok_or_else(|| Rejection::Invalid(format!("flavor '{asked}' not found")))
+    fn find(&self, name: &str) -> Result<&'f Flavor, Rejection> {
+        let flavor = self.by_name.get(name).or_else(|| self.by_id.get(name)).copied();
+        flavor.ok_or_else(|| Rejection::Invalid(format!("flavor '{name}' not found")))
     }
 
     /// The rules of the server's flavor besides the size, if there are any.
     fn rules(&self, server: &ServerEntry) -> Result<Option<FlavorRules>, Rejection> {
-        let Sizing::Flavor(asked) = &server.sizing else { return Ok(None) };
-        let rules = self.find(asked)?.rules();
-        let rules = rules.map_err(|why| Rejection::Invalid(format!("flavor '{asked}': {why}")))?;
+        let Sizing::Flavor(name) = &server.sizing else { return Ok(None) };
+        let rules = self.find(name)?.rules();
+        let rules = rules.map_err(|why| Rejection::Invalid(format!("flavor '{name}': {why}")))?;
         Ok(Some(rules).filter(|rules| *rules != FlavorRules::default()))
     }
 
@@ -278,9 +278,9 @@ impl<'f> Flavors<'f> {
         let wrong = Rejection::Invalid;
         let mut size = match &server.sizing {
             Sizing::Resources(needs) => Size { needs: needs.clone(), ..Size::default() },
-            Sizing::Flavor(asked) => {
-                let size = self.find(asked)?.size();
-                size.map_err(|why| wrong(format!("flavor '{asked}': {why}")))?
+            Sizing::Flavor(name) => {
+                let size = self.find(name)?.size();
+                size.map_err(|why| wrong(format!("flavor '{name}': {why}")))?
             }
         };
         size.required.extend(server.required.iter().cloned());

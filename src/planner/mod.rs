@@ -44,6 +44,6 @@ pub mod topology;
 pub use self::candidates::request as request_of;
 pub use self::failure::{ConditionCount, Demand, Explanation, Failure, HostCounts};
 pub use self::placement::{
-    Alternative, Answer, Placed, SolvingTime, location, places, providers_of,
+    Alternative, Placed, PlacedStack, SolvingTime, location, places, providers_of,
 };
 pub use crate::solver::Progress;

@@ -38,7 +38,7 @@ pub trait SolvingTime: Sync {
 
 /// Places for all servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct PlacedStack {
     /// One for each server of the stack; `None` for those that are absent.
     pub places: Vec<Option<Placed>>,
     /// Hosts that groups take, or already have.
@@ -89,7 +89,7 @@ pub fn places(
     around: &Surroundings,
     time: &dyn SolvingTime,
     explains: bool,
-) -> Result<Answer, Failure> {
+) -> Result<PlacedStack, Failure> {
     let (present, positions) = stack.present();
     // Each placement gets an equal share of the time.
     let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
@@ -110,7 +110,7 @@ pub fn places(
             }
             let alternatives = alternatives(&composed, stack, &solution, time)?;
             let Solution { cost, bound, .. } = *solution;
-            Ok(Answer { places: all, units, cost, bound, alternatives })
+            Ok(PlacedStack { places: all, units, cost, bound, alternatives })
         }
         Outcome::OutOfTime => Err(Failure::of_end(&budget)),
         Outcome::Impossible if !explains => Err(Failure::NoPlaces(Explanation::default())),

@@ -34,7 +34,7 @@ pub struct GroupServer {
 
 /// A consumer outside a group on a host that the group has exclusively.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stranger {
+pub struct NonMember {
     /// The consumer.
     pub consumer: Uuid,
     /// Its project, if known.
@@ -144,8 +144,8 @@ impl ReportContext<'_> {
     }
 
     /// Reports consumers on the exclusive hosts of groups.
-    pub(crate) fn strangers(&self, strangers: &[Stranger], report: &mut Report) {
-        for Stranger { consumer, host, .. } in strangers {
+    pub(crate) fn non_members(&self, non_members: &[NonMember], report: &mut Report) {
+        for NonMember { consumer, host, .. } in non_members {
             let group = self.groups.iter().find(|group| group.id == host.group);
             let group = group.map_or_else(|| host.group.to_string(), |group| group.name.clone());
             let (level, unit) = (host.level.name(), &host.unit);

@@ -66,14 +66,14 @@ impl Topology {
     /// Derives the topology of a world. With `by_names`, racks are derived from the names of hosts without a trait
     /// for it.
     pub fn of(world: &World, by_names: bool) -> Self {
-        let said = |name: &str| {
+        let area = |name: &str| {
             PREFIXES.into_iter().find_map(|(prefix, kind)| {
                 let rest = name.strip_prefix(prefix).filter(|rest| !rest.is_empty())?;
                 Some((kind, Arc::from(rest.to_lowercase())))
             })
         };
         let traits = &world.catalogue().traits;
-        let traits = traits.iter().filter_map(|(id, entry)| Some((*id, said(&entry.name)?)));
+        let traits = traits.iter().filter_map(|(id, entry)| Some((*id, area(&entry.name)?)));
         Self { traits: traits.collect(), shares: world.trait_id(traits::SHARING), by_names }
     }
 

@@ -12,7 +12,7 @@ use super::{ATTEMPTS_MAX, PlanRef, Planning};
 use crate::fairness::turns::Requester;
 use crate::model::{PlacementPolicy, Refusal};
 use crate::observe::spans::{self, span};
-use crate::planner::Answer;
+use crate::planner::PlacedStack;
 use crate::planner::booking::{self, BookingError, BookingPlan};
 use crate::planner::change::{PlanChange, has_bandwidth, has_storage};
 use crate::planner::difference::StackRequest;
@@ -35,7 +35,7 @@ pub(crate) struct Planned {
     /// The name of the host of each server; `None` for a server without one.
     pub(crate) hosts: Vec<Option<String>>,
     /// The outcome of the solver; `None` if no server needed a host.
-    pub(crate) answer: Option<Answer>,
+    pub(crate) solution: Option<PlacedStack>,
 }
 
 /// Bounds and options of a planning request.
@@ -135,7 +135,7 @@ impl Planning {
             match self.attempt(draft, &mut budget, overtaken.take()).await? {
                 Attempt::Done(planned) => return Ok(Some(*planned)),
                 Attempt::Exists => return Ok(None),
-                Attempt::Overtaken(why) if budget.begin_again() => overtaken = Some(why),
+                Attempt::Overtaken(why) if budget.may_retry() => overtaken = Some(why),
                 Attempt::Overtaken(why) => return Err(Failure::Overtaken(why)),
             }
         }
@@ -164,7 +164,7 @@ impl Planning {
             }
             match self.attempt(draft, &mut budget, overtaken.take()).await? {
                 Attempt::Done(planned) => return Ok(*planned),
-                Attempt::Overtaken(why) if budget.begin_again() => overtaken = Some(why),
+                Attempt::Overtaken(why) if budget.may_retry() => overtaken = Some(why),
                 Attempt::Overtaken(why) => return Err(Failure::Overtaken(why)),
                 Attempt::Exists => {}
             }
@@ -212,7 +212,7 @@ impl Planning {
         let around = self.surroundings(&own, &groups, metadata).await?;
         let world = self.store.world().await?;
         // The turn ends when the plan is booked, so that the next plan sees the capacity that is left.
-        let (draft, answer, _turn) = match self.solve(&world, draft, around.clone(), turn).await {
+        let (draft, solution, _turn) = match self.solve(&world, draft, around.clone(), turn).await {
             // The world is newer than the surroundings: servers may have joined or left groups in between.
             Err(Failure::NoPlaces(why))
                 if self.surroundings(&own, &groups, metadata).await? != around =>
@@ -226,14 +226,14 @@ impl Planning {
             },
             solved => solved?,
         };
-        let hosts = draft.hosts(answer.as_ref(), &world, self.host_names);
+        let hosts = draft.hosts(solution.as_ref(), &world, self.host_names);
         if budget.terms.dry_run {
-            return Ok(Attempt::Done(Box::new(Planned { draft, hosts, answer })));
+            return Ok(Attempt::Done(Box::new(Planned { draft, hosts, solution })));
         }
         let turn = self.read_turn(budget.terms.requester).await?;
-        let (draft, answer, booking) = run(turn, move || {
-            let booking = booking::write_draft(&draft, answer.as_ref(), &world);
-            Ok((draft, answer, booking))
+        let (draft, solution, booking) = run(turn, move || {
+            let booking = booking::write_draft(&draft, solution.as_ref(), &world);
+            Ok((draft, solution, booking))
         })
         .await?;
         let booking = match booking {
@@ -242,10 +242,10 @@ impl Planning {
             Err(BookingError::Bug(bug)) => return Err(bug.into()),
         };
         match self.book(booking).await {
-            Ok(()) => Ok(Attempt::Done(Box::new(Planned { draft, hosts, answer }))),
+            Ok(()) => Ok(Attempt::Done(Box::new(Planned { draft, hosts, solution }))),
             Err(store::Error::Refused(Refusal::PlanExists(_))) => Ok(Attempt::Exists),
             Err(store::Error::Refused(why))
-                if booking::may_succeed_again(&why, answer.is_some()) =>
+                if booking::may_succeed_again(&why, solution.is_some()) =>
             {
                 Ok(Attempt::Overtaken(why.to_string()))
             }
@@ -281,7 +281,7 @@ impl Planning {
         mut draft: Draft,
         around: Surroundings,
         turn: Option<SolverTurn>,
-    ) -> Result<(Draft, Option<Answer>, Option<SolverTurn>), Failure> {
+    ) -> Result<(Draft, Option<PlacedStack>, Option<SolverTurn>), Failure> {
         let Some(turn) = turn else { return Ok((draft, None, None)) };
         let (world, headroom) = (Arc::clone(world), self.headroom.clone());
         let _guard = turn.guard();
@@ -289,11 +289,11 @@ impl Planning {
             let servers = spans::count(draft.open_servers() as u64);
             let _solving = span!("solve", berth.plan.servers = servers).entered();
             let world = headroom.left_free(&world);
-            let answer = draft.solve(&world, &around, &turn);
-            if let Ok(Some(answer)) = &answer {
-                turn.log(answer);
+            let solution = draft.solve(&world, &around, &turn);
+            if let Ok(Some(solution)) = &solution {
+                turn.log(solution);
             }
-            answer.map(|answer| (draft, answer, Some(turn)))
+            solution.map(|solution| (draft, solution, Some(turn)))
         });
         let solved = work.await;
         let solved = solved.map_err(|panic| Failure::Panicked(Work::Solving, panic.to_string()))?;

@@ -15,7 +15,7 @@ use super::offload::wait_for;
 use crate::fairness::turns::Turn;
 use crate::fairness::watch::Watch;
 use crate::planner::draft::Draft;
-use crate::planner::{Answer, Progress, SolvingTime};
+use crate::planner::{PlacedStack, Progress, SolvingTime};
 
 /// Maximum size of a plan for its turn. The time of a plan is limited, so a larger plan takes no longer.
 const SIZE_MAX: usize = 100;
@@ -111,7 +111,7 @@ impl Budget {
     /// Records that another request has overtaken an attempt. Returns whether another attempt is allowed: while
     /// there is time, and a few short ones afterwards. For a plan that takes no turn, the time starts with the
     /// first call.
-    pub(super) fn begin_again(&mut self) -> bool {
+    pub(super) fn may_retry(&mut self) -> bool {
         self.overtaken += 1;
         let now = self.watch.now();
         if now < *self.deadline.get_or_insert(now + self.terms.budget) {
@@ -130,18 +130,18 @@ impl SolverTurn {
     }
 
     /// Logs and records how long the choice of hosts took, and when the first solution was found.
-    pub(super) fn log(&self, answer: &Answer) {
+    pub(super) fn log(&self, solution: &PlacedStack) {
         let all = self.watch.now().saturating_duration_since(self.began);
         // A search that ends between two checks of the time has its solution at the end.
         let first = self.first.get().copied().map_or(all, |first| first.min(all));
-        let proven = if answer.cost == answer.bound { "true" } else { "false" };
+        let proven = if solution.cost == solution.bound { "true" } else { "false" };
         counter!("berth_plans_solved_total", "proven" => proven).increment(1);
         histogram!("berth_planner_solve_duration_seconds").record(all);
         tracing::debug!(
-            servers = answer.places.len(),
+            servers = solution.places.len(),
             first_us = first.as_micros(),
             all_us = all.as_micros(),
-            optimal = answer.cost == answer.bound,
+            optimal = solution.cost == solution.bound,
             "hosts are chosen"
         );
     }

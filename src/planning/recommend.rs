@@ -101,8 +101,8 @@ impl Planning {
         let turn = Budget::new(self, terms).turn(self, &draft).await?;
         let world = self.store.world().await?;
         let around = self.surroundings(&[], &[], false).await?;
-        let (_, answer, _) = self.solve(&world, draft, around, Some(turn)).await?;
-        let placed = answer.and_then(|answer| answer.places.into_iter().next().flatten());
+        let (_, solution, _) = self.solve(&world, draft, around, Some(turn)).await?;
+        let placed = solution.and_then(|solution| solution.places.into_iter().next().flatten());
         Ok(placed.map(|placed| placed.host))
     }
 }

@@ -21,7 +21,7 @@ use crate::world::World;
 const DOCUMENTS_AT_ONCE: usize = 8;
 
 /// The data shared by all parts of a report.
-struct Seen {
+struct ReportData {
     world: Arc<World>,
     topology: Topology,
     groups: Vec<StoredGroup>,
@@ -30,7 +30,7 @@ struct Seen {
     of_plan: HashMap<Uuid, Vec<usize>>,
 }
 
-impl Seen {
+impl ReportData {
     fn context(&self) -> ReportContext<'_> {
         ReportContext { world: &self.world, topology: &self.topology, groups: &self.groups }
     }
@@ -50,7 +50,7 @@ impl Planning {
         let groups = self.store.groups().await?;
         let servers = self.store.group_servers().await?;
         let exclusive = self.store.surroundings(&[], &[]).await?.exclusive;
-        let mut strangers = self.store.strangers().await?;
+        let mut non_members = self.store.non_members().await?;
         let only = scope.only_project().map(str::to_owned);
         let plans = self.store.plans_with_rules(only.as_deref()).await?;
         let mut placements = self.store.placements(&PlacementFilter::of(scope)).await?;
@@ -58,38 +58,38 @@ impl Planning {
         // Read last, so that it has every provider of the servers.
         let world = self.store.world().await?;
         let topology = self.topology(&world);
-        let (seen, mut report) = run(turn, move || {
+        let (data, mut report) = run(turn, move || {
             let is_seen = |project: &str| only.as_deref().is_none_or(|only| same(only, project));
-            strangers.retain(|it| it.project.as_deref().is_some_and(is_seen));
+            non_members.retain(|it| it.project.as_deref().is_some_and(is_seen));
             let mut of_plan: HashMap<Uuid, Vec<usize>> = HashMap::new();
             for (nth, row) in placements.iter().enumerate() {
                 of_plan.entry(row.plan).or_default().push(nth);
             }
-            let seen = Seen { world, topology, groups, placements, of_plan };
+            let data = ReportData { world, topology, groups, placements, of_plan };
             let mut report = Report::default();
-            let context = seen.context();
+            let context = data.context();
             context.stored_groups(&servers, &exclusive, &is_seen, &mut report);
-            context.strangers(&strangers, &mut report);
-            context.elsewhere(&seen.placements, &mut report);
-            Ok((Arc::new(seen), report))
+            context.non_members(&non_members, &mut report);
+            context.elsewhere(&data.placements, &mut report);
+            Ok((Arc::new(data), report))
         })
         .await?;
         for plans in plans.chunks(DOCUMENTS_AT_ONCE) {
             let turn = self.read_turn(requester).await?;
             let documents = self.store.plan_documents(plans).await?;
-            let seen = Arc::clone(&seen);
-            report = run(turn, move || Ok(plans_of(&seen, &documents, report))).await?;
+            let data = Arc::clone(&data);
+            report = run(turn, move || Ok(plans_of(&data, &documents, report))).await?;
         }
         Ok(report)
     }
 }
 
 /// Adds the misplaced servers of these plans.
-fn plans_of(seen: &Seen, documents: &[(Uuid, String)], mut report: Report) -> Report {
+fn plans_of(data: &ReportData, documents: &[(Uuid, String)], mut report: Report) -> Report {
     for (plan, document) in documents {
-        let rows = seen.of_plan.get(plan).into_iter().flatten();
-        let rows: Vec<&Placement> = rows.filter_map(|nth| seen.placements.get(*nth)).collect();
-        if let Err(why) = seen.context().plan(document, &rows, &mut report) {
+        let rows = data.of_plan.get(plan).into_iter().flatten();
+        let rows: Vec<&Placement> = rows.filter_map(|nth| data.placements.get(*nth)).collect();
+        if let Err(why) = data.context().plan(document, &rows, &mut report) {
             tracing::warn!(%plan, %why, "a plan is left out of the report of misplaced servers");
         }
     }

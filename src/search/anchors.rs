@@ -4,7 +4,7 @@
 //! one part has. A provider that is alone in its tree, and uses nothing that is shared, is a solo anchor: word
 //! operations alone decide whether it is a candidate.
 
-use super::part::{Amount, Look, Masks, Part, and, and_not, or, pop, range};
+use super::part::{Amount, Masks, Part, Precision, and, and_not, or, pop, range};
 use super::query::Query;
 use super::steps::{BLOCK_STEPS, Next, Steps};
 use crate::world::World;
@@ -89,7 +89,7 @@ impl AnchorBlock {
 }
 
 impl Anchors {
-    /// The next anchor or block. If `masks` compare capacity approximately ([`Look::Quick`]), some solo anchors do
+    /// The next anchor or block. If `masks` compare capacity approximately ([`Precision::Approximate`]), some solo anchors do
     /// not fit.
     pub(super) fn next(
         &mut self,
@@ -204,7 +204,7 @@ impl Anchors {
         }
         let mut found = AnchorBlock { block, ..AnchorBlock::default() };
         if !query.keeps_apart() && apart != [0; 4] {
-            found.solo = solo(query, block, among(block, apart), masks.look());
+            found.solo = solo(query, block, among(block, apart), masks.precision());
         }
         let mut rest = and_not(and_not(roots, apart), world.large().words(block));
         if rest != [0; 4] {
@@ -235,7 +235,7 @@ impl Anchors {
 }
 
 /// The providers, among the given ones that are alone in their trees, that are candidates.
-pub(super) fn solo(query: &Query, block: u32, mut words: Words, look: Look) -> Words {
+pub(super) fn solo(query: &Query, block: u32, mut words: Words, precision: Precision) -> Words {
     for clause in &query.together {
         let reached = clause.iter().fold([0; 4], |words, set| or(words, set.words(block)));
         words = and(words, reached);
@@ -243,12 +243,12 @@ pub(super) fn solo(query: &Query, block: u32, mut words: Words, look: Look) -> W
     for part in &query.parts {
         words = part.spanning.words(block, words);
         words = part.anchor.words(block, words);
-        words = part.words(block, words, look);
+        words = part.words(block, words, precision);
     }
     for Amount { units, column, .. } in &query.contended {
-        words = match look {
-            Look::Close => column.fitting_sum(block, words, *units),
-            Look::Quick => column.reaching(block, words, *units),
+        words = match precision {
+            Precision::Exact => column.fitting_sum(block, words, *units),
+            Precision::Approximate => column.reaching(block, words, *units),
         };
     }
     words

@@ -115,7 +115,7 @@ impl CandidateBuffer {
     }
 
     /// Starts the survey: from now on, summaries grow only within the trees that they contain.
-    pub(super) fn begin_survey(&mut self, world: &World, query: &Query) -> Survey {
+    pub(super) fn start_survey(&mut self, world: &World, query: &Query) -> Survey {
         let mut kept = Set::default();
         for slot in self.involved(0) {
             kept.insert(world.place(slot).root);

@@ -112,7 +112,7 @@ impl Combination {
         }
         self.levels.iter().any(|level| self.options(level).iter().any(|it| it.bound))
             && self.prepare(sources)
-            && self.may_begin(sources, pruner, steps)
+            && self.may_start(sources, pruner, steps)
     }
 
     /// For each part of an opened anchor, the slots of the options that may be part of a combination; `None` if
@@ -215,7 +215,7 @@ impl Combination {
 
     /// Returns whether there may be a combination. Checked only if there are many, and `same_subtree` may exclude
     /// all of them.
-    fn may_begin(&mut self, sources: &Sources<'_>, pruner: &mut Pruner, steps: &mut Steps) -> bool {
+    fn may_start(&mut self, sources: &Sources<'_>, pruner: &mut Pruner, steps: &mut Steps) -> bool {
         let Sources { world, query, .. } = sources;
         let mut counts = self.levels.iter().map(|level| level.to - level.from);
         let combinations = counts.try_fold(1_usize, usize::checked_mul);

@@ -130,7 +130,7 @@ impl Engine {
         }
         if !query.surveying {
             query.surveying = true;
-            let Survey { kept, pending } = self.found.begin_survey(world, query);
+            let Survey { kept, pending } = self.found.start_survey(world, query);
             if !pending.iter().any(|slot| query.sharing.contains(*slot)) {
                 // No sharing provider is missing, so other trees do not matter.
                 query.anchor.all.push(vec![kept]);

@@ -121,23 +121,23 @@ impl Shape {
         let mut levels = vec![0; query.parts.len()];
         let mut services = Vec::new();
         for (level, part) in parts.enumerate() {
-            let mut wanted = vec![u64::from(part.part.spread)];
+            let mut requirements = vec![u64::from(part.part.spread)];
             for amount in &part.part.amounts {
-                wanted.extend([
+                requirements.extend([
                     u64::from(amount.class.0.cast_unsigned()),
                     amount.units.cast_unsigned(),
                 ]);
             }
-            wanted.push(u64::MAX);
+            requirements.push(u64::MAX);
             let mut options: Vec<u64> = part
                 .options
                 .iter()
                 .map(|choice| u64::from(choice.slot) << 1 | u64::from(choice.bound))
                 .collect();
             options.sort_unstable();
-            wanted.extend(options);
+            requirements.extend(options);
             let next = known.len() as u64;
-            let class = *known.entry(wanted).or_insert(next);
+            let class = *known.entry(requirements).or_insert(next);
             classes.push(class);
             levels[part.position] = level;
             services.extend(part.options.iter().map(|choice| Service {

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::part::{self, Amount, Look, Part, pop, range};
+use super::part::{self, Amount, Part, Precision, pop, range};
 use super::query::{check_traits, tree_of};
 use super::request::Unknown;
 use crate::world::set::BLOCK;
@@ -47,7 +47,7 @@ pub fn list<'w>(world: &'w World, filter: &Filter) -> Result<Vec<Provider<'w>>, 
     let mut found: Vec<Provider<'w>> = Vec::new();
     for block in from / BLOCK..to.div_ceil(BLOCK) {
         let mut words = part::and(world.present(block), range(block, from, to));
-        words = part.words(block, words, Look::Close);
+        words = part.words(block, words, Precision::Exact);
         while let Some(slot) = pop(&mut words, block) {
             found.extend(world.at(slot).filter(named));
         }

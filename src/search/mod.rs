@@ -112,14 +112,14 @@ impl Search {
     /// The providers of [`Search::summarised`] after the one with this slot.
     pub(crate) fn summarised_after(&self, last: Option<u32>) -> impl Iterator<Item = Provider<'_>> {
         let nested = self.query.nested;
-        let (first, begun) = match last {
+        let (first, start) = match last {
             None => (0, 0),
             Some(last) if nested => (self.world.place(last).root, last + 1),
             Some(last) => (last + 1, last + 1),
         };
         self.engine.found.involved(first).flat_map(move |slot| {
             let len = if nested { self.world.place(slot).len } else { 1 };
-            (slot.max(begun)..slot + len).filter_map(|slot| self.world.at(slot))
+            (slot.max(start)..slot + len).filter_map(|slot| self.world.at(slot))
         })
     }
 

@@ -76,12 +76,12 @@ impl Amount {
 
 /// The precision with which free capacity is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Precision {
     /// Exact: by each inventory.
     #[default]
-    Close,
+    Exact,
     /// Approximate, by an upper bound of the free amount: some providers pass that do not fit.
-    Quick,
+    Approximate,
 }
 
 /// A part of a request.
@@ -106,7 +106,7 @@ pub(super) struct Part {
 impl Part {
     /// The slots among `words`, which are of one block, that can supply the part, apart from the
     /// conditions [`spanning`](Self::spanning) and [`anchor`](Self::anchor).
-    pub(super) fn words(&self, block: u32, mut words: Words, look: Look) -> Words {
+    pub(super) fn words(&self, block: u32, mut words: Words, precision: Precision) -> Words {
         if words == [0; 4] {
             return words;
         }
@@ -118,9 +118,9 @@ impl Part {
             if words == [0; 4] {
                 break;
             }
-            words = match look {
-                Look::Close => column.fitting(block, words, *units),
-                Look::Quick => column.reaching(block, words, *units),
+            words = match precision {
+                Precision::Exact => column.fitting(block, words, *units),
+                Precision::Approximate => column.reaching(block, words, *units),
             };
         }
         words
@@ -150,26 +150,26 @@ impl Part {
 /// For each part, the slots of one block that can supply it ([`Part::words`]).
 #[derive(Debug, Default)]
 pub(super) struct Masks {
-    look: Look,
+    precision: Precision,
     block: Option<u32>,
     words: Vec<Words>,
 }
 
 impl Masks {
-    pub(super) fn new(look: Look) -> Self {
-        Self { look, ..Self::default() }
+    pub(super) fn new(precision: Precision) -> Self {
+        Self { precision, ..Self::default() }
     }
 
     /// The precision of the comparison of free capacity.
-    pub(super) fn look(&self) -> Look {
-        self.look
+    pub(super) fn precision(&self) -> Precision {
+        self.precision
     }
 
     /// The slots of a block for each part, cached for the last block.
     pub(super) fn of(&mut self, parts: &[Part], block: u32) -> &[Words] {
         if self.block != Some(block) {
             self.words.clear();
-            self.words.extend(parts.iter().map(|part| part.words(block, [!0; 4], self.look)));
+            self.words.extend(parts.iter().map(|part| part.words(block, [!0; 4], self.precision)));
             self.block = Some(block);
         }
         &self.words
@@ -180,7 +180,7 @@ impl Masks {
         if self.block == Some(block) {
             and(self.words[part], slots)
         } else {
-            parts[part].words(block, slots, self.look)
+            parts[part].words(block, slots, self.precision)
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 
 use super::anchors::{Anchor, AnchorGroup, Anchors};
-use super::part::{Look, Masks, pop};
+use super::part::{Masks, Precision, pop};
 use super::query::Query;
 use super::score::{Scorer, Scores};
 use super::steps::{ANCHOR_STEPS, Next, Steps};
@@ -27,7 +27,7 @@ const SAMPLED: u32 = 32;
 const SAMPLE_MIN: usize = 500;
 
 /// Sorts the best first.
-type Key = (Reverse<i64>, u32);
+type RankKey = (Reverse<i64>, u32);
 
 /// The anchors that are not yet visited.
 #[derive(Debug)]
@@ -42,11 +42,11 @@ pub(super) struct RankedOrder {
     /// Whether there are more, or may be.
     has_more: bool,
     /// The last of those selected before.
-    last: Option<Key>,
+    last: Option<RankKey>,
     /// The best of those dropped because enough are better.
-    worst: Option<Key>,
+    worst: Option<RankKey>,
     /// Those selected: in no order at first, and then ascending, the best at the end.
-    chosen: Vec<(Key, Anchor)>,
+    chosen: Vec<(RankKey, Anchor)>,
     /// The anchors that are not trees. They come last.
     shared: Vec<Anchor>,
 }
@@ -68,7 +68,7 @@ impl RankedOrder {
         // A few will not fit.
         let most = bound.map_or(usize::MAX, |it| it.saturating_add(it / 8).saturating_add(16));
         Self {
-            masks: Masks::new(Look::Quick),
+            masks: Masks::new(Precision::Approximate),
             anchors: Anchors::default(),
             stage: Stage::Sample,
             most,
@@ -143,10 +143,10 @@ impl RankedOrder {
             }
         }
         // A few more than needed, because this is an estimate.
-        let wanted = self.most.saturating_add(self.most / 4).saturating_mul(count) / parts;
-        if found.len() >= SAMPLE_MIN && wanted < found.len() / 2 {
+        let rank = self.most.saturating_add(self.most / 4).saturating_mul(count) / parts;
+        if found.len() >= SAMPLE_MIN && rank < found.len() / 2 {
             let (_, least, _) =
-                found.select_nth_unstable_by(wanted, |one, other| other.total_cmp(one));
+                found.select_nth_unstable_by(rank, |one, other| other.total_cmp(one));
             self.least = *least;
             self.has_more = true;
         }

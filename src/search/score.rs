@@ -6,7 +6,7 @@ use super::part::range;
 use super::ranking::{Ranking, Subject, Weight};
 use crate::model::ClassId;
 use crate::world::World;
-use crate::world::column::{Column, WHOLE, share};
+use crate::world::column::{Column, FULL_SHARE, share};
 use crate::world::set::{BLOCK, Set, Words};
 
 /// The number for a weight of 1.
@@ -62,10 +62,10 @@ impl Scorer {
                 }
                 Subject::Trait(name) => {
                     let carriers = world.trait_id(name).map(|id| world.carriers(id));
-                    scorer.sets.extend(carriers.map(|set| (set, weight * f64::from(WHOLE))));
+                    scorer.sets.extend(carriers.map(|set| (set, weight * f64::from(FULL_SHARE))));
                 }
                 Subject::Aggregate(uuid) => {
-                    scorer.sets.push((world.members(*uuid), weight * f64::from(WHOLE)));
+                    scorer.sets.push((world.members(*uuid), weight * f64::from(FULL_SHARE)));
                 }
             }
         }

@@ -4,7 +4,7 @@
 #![expect(clippy::indexing_slicing, reason = "counts are kept for each batch of blocks")]
 
 use super::anchors::{Anchor, AnchorBlock, AnchorGroup, Anchors};
-use super::part::{Look, Masks};
+use super::part::{Masks, Precision};
 use super::query::Query;
 use super::random::Random;
 use super::steps::{ANCHOR_STEPS, Next, Steps};
@@ -29,7 +29,7 @@ impl ShuffledOrder {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed),
-            masks: Masks::new(Look::Quick),
+            masks: Masks::new(Precision::Approximate),
             complete: false,
             anchors: Vec::new(),
             blocks: Vec::new(),

@@ -20,7 +20,7 @@ use super::counted::CountedUnits;
 use super::problem::PlacementProblem;
 
 /// A utilisation of 100 %.
-const WHOLE: u128 = 100_000;
+const FULL: u128 = 100_000;
 /// The maximum utilisation: ten times the capacity. Larger ones count as this.
 const SHARE_MAX: u64 = 1_000_000;
 /// The weight of the unit with the most capacity.
@@ -119,7 +119,7 @@ impl Utilisation {
 
 /// An amount in parts of a capacity. A class without capacity in a unit is not part of its load.
 fn share(amount: u128, capacity: u128) -> u64 {
-    let share = (amount * WHOLE + capacity / 2).checked_div(capacity).unwrap_or(0);
+    let share = (amount * FULL + capacity / 2).checked_div(capacity).unwrap_or(0);
     u64::try_from(share).unwrap_or(SHARE_MAX).min(SHARE_MAX)
 }
 

@@ -13,9 +13,9 @@ use crate::model::{ClassId, Inventory};
 const ROWS: usize = BLOCK as usize;
 
 /// The share of a full capacity; smaller shares are fractions of it.
-pub(crate) const WHOLE: u16 = 1 << 15;
+pub(crate) const FULL_SHARE: u16 = 1 << 15;
 
-/// For each slot of a block, the share of the capacity that is free, up to [`WHOLE`]; 0 without an inventory.
+/// For each slot of a block, the share of the capacity that is free, up to [`FULL_SHARE`]; 0 without an inventory.
 pub(crate) type Shares = [u16; ROWS];
 
 /// One inventory.
@@ -78,10 +78,10 @@ impl InventoryEntry {
 }
 
 /// The free share of a capacity, rounded down; 0 if there is no capacity.
-#[expect(clippy::cast_possible_truncation, reason = "at most WHOLE")]
+#[expect(clippy::cast_possible_truncation, reason = "at most FULL_SHARE")]
 #[expect(clippy::cast_sign_loss, reason = "neither is negative")]
 pub(crate) fn share(free: i128, capacity: i128) -> u16 {
-    if capacity == 0 { 0 } else { (free * i128::from(WHOLE) / capacity) as u16 }
+    if capacity == 0 { 0 } else { (free * i128::from(FULL_SHARE) / capacity) as u16 }
 }
 
 impl From<InventoryRow> for InventoryEntry {
@@ -421,7 +421,7 @@ mod tests {
     fn a_share_is_of_the_capacity() {
         let shares = [(8, 0), (8, 2), (3, 1), (8, 8), (8, 9), (0, 0)]
             .map(|(total, used)| row(total, used).share());
-        assert_eq!(shares, [WHOLE, WHOLE / 4 * 3, 21_845, 0, 0, 0]);
+        assert_eq!(shares, [FULL_SHARE, FULL_SHARE / 4 * 3, 21_845, 0, 0, 0]);
     }
 
     #[test]

@@ -9,37 +9,37 @@ use crate::model::{Bug, ProviderId, TraitId};
 const LEAF_BITS: u32 = 12;
 
 /// A key of a [`Map`].
-pub(super) trait Key: Copy + Ord {
+pub(super) trait MapKey: Copy + Ord {
     /// A number that differs between most keys.
     fn scatter(self) -> u64;
 }
 
-impl Key for Uuid {
+impl MapKey for Uuid {
     fn scatter(self) -> u64 {
         let (high, low) = self.as_u64_pair();
         high.rotate_left(32) ^ low
     }
 }
 
-impl Key for ProviderId {
+impl MapKey for ProviderId {
     fn scatter(self) -> u64 {
         self.0.cast_unsigned()
     }
 }
 
-impl Key for TraitId {
+impl MapKey for TraitId {
     fn scatter(self) -> u64 {
         u64::from(self.0.cast_unsigned())
     }
 }
 
-impl Key for u32 {
+impl MapKey for u32 {
     fn scatter(self) -> u64 {
         u64::from(self)
     }
 }
 
-impl Key for u64 {
+impl MapKey for u64 {
     fn scatter(self) -> u64 {
         self
     }
@@ -58,12 +58,12 @@ impl<K, V> Default for Map<K, V> {
     }
 }
 
-fn leaf(key: impl Key) -> usize {
+fn leaf(key: impl MapKey) -> usize {
     // Multiplying by an odd number near 2^64 / phi spreads consecutive numbers evenly.
     (key.scatter().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - LEAF_BITS)) as usize
 }
 
-impl<K: Key, V> Map<K, V> {
+impl<K: MapKey, V> Map<K, V> {
     /// Number of keys.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -82,7 +82,7 @@ impl<K: Key, V> Map<K, V> {
     }
 }
 
-impl<K: Key, V: Clone> Map<K, V> {
+impl<K: MapKey, V: Clone> Map<K, V> {
     /// The value of a key for writing, created if it is missing.
     #[expect(clippy::indexing_slicing, reason = "the position was just found or filled")]
     pub(super) fn get_or_insert_with(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {

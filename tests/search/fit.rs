@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use berth::model::provider::{InventoryRow, ProviderRow};
 use berth::model::{ClassId, ProviderId};
 use berth::search::Request;
-use berth::search::fit::{Bounds, Excluded, Fit, Fragment, GroupBy, Question, fit, fragmentation};
+use berth::search::fit::{
+    Bounds, CountParameters, Excluded, Fit, Fragment, GroupBy, fit, fragmentation,
+};
 use berth::search::funnel::hosts;
 use berth::world::World;
 use proptest::prelude::*;
@@ -19,8 +21,8 @@ use crate::oracle::Oracle;
 use crate::properties::{cases, countable};
 
 fn fitting(world: &World, request: &Request, excluded: &Excluded, by: Option<&GroupBy>) -> Fit {
-    let question = Question { request, excluded, names_max: 1000, by };
-    fit(world, &question, |_| false).unwrap()
+    let parameters = CountParameters { request, excluded, names_max: 1000, by };
+    fit(world, &parameters, |_| false).unwrap()
 }
 
 fn counted(cloud: &Cloud, query: &str) -> Fit {
@@ -208,13 +210,13 @@ fn what_is_left_when_no_more_fit_is_of_no_use() {
     let excluded = Excluded::default();
     let (large, small) =
         (request("resources=VCPU:4,MEMORY_MB:8&required=!HW_X"), request("resources=VCPU:2"));
-    let questions = [&large, &small].map(|request| Question {
+    let parameters = [&large, &small].map(|request| CountParameters {
         request,
         excluded: &excluded,
         names_max: 2,
         by: None,
     });
-    let found = fragmentation(&world, &questions, || |_| false).unwrap();
+    let found = fragmentation(&world, &parameters, || |_| false).unwrap();
     let of = |it: &Fragment| (world.name_of_class(it.class).to_owned(), it.free, it.unusable);
     let some = |class: &str, free, unusable| (class.to_owned(), free, unusable);
     let first = &found.requests[0];
@@ -262,9 +264,10 @@ fn all_classes_that_are_asked_for_are_said_to_be_of_no_use_or_not() {
     for world in [cloud.world(), Cloud::new("").world()] {
         let (one, two) = (request("resources=VCPU:1,DISK_GB:1"), request("resources=VGPU:1"));
         let excluded = Excluded::default();
-        let question = |request| Question { request, excluded: &excluded, names_max: 0, by: None };
-        let questions = [question(&one), question(&two)];
-        let found = fragmentation(&world, &questions, || |_| false).unwrap();
+        let parameters =
+            |request| CountParameters { request, excluded: &excluded, names_max: 0, by: None };
+        let parameters = [parameters(&one), parameters(&two)];
+        let found = fragmentation(&world, &parameters, || |_| false).unwrap();
         let classes = found.for_all.classes.iter().map(|it| world.name_of_class(it.class));
         assert_eq!(classes.collect::<BTreeSet<_>>(), BTreeSet::from(["VCPU", "DISK_GB", "VGPU"]));
         assert!(found.for_all.is_complete);
@@ -277,7 +280,8 @@ fn nothing_is_said_of_hosts_that_were_not_examined() {
     let world = Cloud::new(&lines.join("\n")).world();
     let excluded = Excluded::default();
     let asked = request("resources=VCPU:2");
-    let question = Question { request: &asked, excluded: &excluded, names_max: 1000, by: None };
+    let parameters =
+        CountParameters { request: &asked, excluded: &excluded, names_max: 1000, by: None };
     // Each request ends after some blocks of 256 hosts, the first before the second.
     let blocks = Cell::new(0);
     let budget = || {
@@ -288,7 +292,7 @@ fn nothing_is_said_of_hosts_that_were_not_examined() {
             left == 0
         }
     };
-    let found = fragmentation(&world, &[question; 3], budget).unwrap();
+    let found = fragmentation(&world, &[parameters; 3], budget).unwrap();
     let of = |nth: usize| {
         let it = &found.requests[nth];
         assert!(it.hosts.iter().all(|host| host.fits == Bounds::exactly(1)));
@@ -307,8 +311,9 @@ fn a_count_ends_when_the_work_is_enough() {
     let world = Cloud::new("cn1; VCPU:8").world();
     let excluded = Excluded::default();
     let asked = request("resources=VCPU:1");
-    let question = Question { request: &asked, excluded: &excluded, names_max: 1, by: None };
-    assert!(fit(&world, &question, |_| true).unwrap().is_complete, "one block is all there is");
+    let parameters =
+        CountParameters { request: &asked, excluded: &excluded, names_max: 1, by: None };
+    assert!(fit(&world, &parameters, |_| true).unwrap().is_complete, "one block is all there is");
 }
 
 type Allocations = BTreeMap<(Uuid, ClassId), i64>;
@@ -402,8 +407,8 @@ proptest! {
         prop_assume!(takes_something(&request));
         let world = World::build(generate::catalogue(), rows.clone());
         let excluded = Excluded::default();
-        let question = Question { request: &request, excluded: &excluded, names_max: 100, by: None };
-        let Ok(found) = fit(&world, &question, |_| false) else { return Ok(()) };
+        let parameters = CountParameters { request: &request, excluded: &excluded, names_max: 100, by: None };
+        let Ok(found) = fit(&world, &parameters, |_| false) else { return Ok(()) };
         let mut sum = 0;
         for id in rows.iter().map(|row| row.id) {
             let Some(number) = claimed_one_by_one(&rows, &request, id) else { return Ok(()) };
@@ -424,8 +429,8 @@ proptest! {
         let world = World::build(generate::catalogue(), rows.clone());
         let excluded = Excluded::default();
         let by = GroupBy::Aggregate;
-        let question = Question { request: &request, excluded: &excluded, names_max: 100, by: Some(&by) };
-        let Ok(found) = fit(&world, &question, |_| false) else { return Ok(()) };
+        let parameters = CountParameters { request: &request, excluded: &excluded, names_max: 100, by: Some(&by) };
+        let Ok(found) = fit(&world, &parameters, |_| false) else { return Ok(()) };
         prop_assert!(found.is_complete);
         let Some(number) = claimed(&rows, &request, |_| true) else { return Ok(()) };
         let Bounds { at_least, at_most } = found.total;
@@ -466,8 +471,8 @@ proptest! {
         let lost = rows[nth.index(rows.len())].root;
         let mut excluded = Excluded::default();
         excluded.lose(&world, lost);
-        let question = Question { request: &request, excluded: &excluded, names_max: 100, by: None };
-        let Ok(found) = fit(&world, &question, |_| false) else { return Ok(()) };
+        let parameters = CountParameters { request: &request, excluded: &excluded, names_max: 100, by: None };
+        let Ok(found) = fit(&world, &parameters, |_| false) else { return Ok(()) };
         let rest: Vec<ProviderRow> = rows.into_iter().filter(|row| row.root != lost).collect();
         let Some(number) = claimed(&rest, &request, |_| true) else { return Ok(()) };
         let Bounds { at_least, at_most } = found.total;
@@ -486,8 +491,9 @@ fn bounds_mostly_meet() {
         let request = generate::request().new_tree(&mut runner).unwrap().current();
         let world = World::build(generate::catalogue(), rows);
         let excluded = Excluded::default();
-        let question = Question { request: &request, excluded: &excluded, names_max: 1, by: None };
-        let Ok(found) = fit(&world, &question, |_| false) else { continue };
+        let parameters =
+            CountParameters { request: &request, excluded: &excluded, names_max: 1, by: None };
+        let Ok(found) = fit(&world, &parameters, |_| false) else { continue };
         if found.total.at_most > 0 && takes_something(&request) {
             all += 1;
             exact += usize::from(found.total.is_exact());

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 
 use berth::search::explain::explain;
-use berth::search::fit::{Excluded, Question, fit};
+use berth::search::fit::{CountParameters, Excluded, fit};
 use berth::search::trees::trees;
 use berth::search::{Next, Request, find};
 
@@ -381,8 +381,8 @@ fn it_is_decided_whether_a_request_fits() {
     each(&SIZES_OF_HOSTS, |name, cloud, request, near, steps_max| {
         let mut work = 0;
         let excluded = Excluded::default();
-        let question = Question { request, excluded: &excluded, names_max: 10, by: None };
-        let found = fit(&cloud.world(), &question, |more| {
+        let parameters = CountParameters { request, excluded: &excluded, names_max: 10, by: None };
+        let found = fit(&cloud.world(), &parameters, |more| {
             work += more as u64;
             false
         });

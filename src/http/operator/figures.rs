@@ -14,7 +14,7 @@ use crate::fairness::turns::Requester;
 use crate::http::app::App;
 use crate::http::placement::query::Query;
 use crate::search::budget;
-use crate::search::fit::{Bounds, Excluded, Question, fit};
+use crate::search::fit::{Bounds, CountParameters, Excluded, fit};
 
 /// Interval between counts.
 const PERIOD: Duration = Duration::from_mins(1);
@@ -59,9 +59,9 @@ async fn counted(app: &Arc<App>, name: &str) -> Result<(Bounds, bool), String> {
         let only = requests.requests.first()?;
         let mut excluded = Excluded::default();
         requests.close(only, &world, &mut excluded);
-        let question =
-            Question { request: &only.request, excluded: &excluded, names_max: 0, by: None };
-        Some(fit(&world, &question, budget(WORK_MAX)))
+        let parameters =
+            CountParameters { request: &only.request, excluded: &excluded, names_max: 0, by: None };
+        Some(fit(&world, &parameters, budget(WORK_MAX)))
     };
     let found = costly::run(app, Requester::named(ASKER), work).await;
     let found = found.map_err(|problem| problem.detail)?;

@@ -17,8 +17,8 @@ use crate::http::operator::views::fit as view;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
 use crate::model::ProviderId;
-use crate::search::fit::{Bounds, Excluded, Fit, GroupBy, GroupFit, HostFit, Question, fit};
-use crate::search::moves::{Keeping, drain};
+use crate::search::fit::{Bounds, CountParameters, Excluded, Fit, GroupBy, GroupFit, HostFit, fit};
+use crate::search::moves::{KeptProperties, drain};
 use crate::search::{Unknown, budget};
 use crate::store::holders::Holders;
 use crate::world::{Provider, World};
@@ -43,7 +43,7 @@ struct FitParameters {
     drained: Vec<String>,
     without: Vec<String>,
     /// Properties that the new hosts must share with the drained ones.
-    keeping: Keeping,
+    keeping: KeptProperties,
 }
 
 #[derive(Default)]
@@ -165,8 +165,9 @@ fn fits(
     for it in &requests.requests {
         let mut excluded = excluded.clone();
         requests.close(it, world, &mut excluded);
-        let question = Question { request: &it.request, excluded: &excluded, names_max, by };
-        let found = fit(world, &question, budget(work_max))?;
+        let parameters =
+            CountParameters { request: &it.request, excluded: &excluded, names_max, by };
+        let found = fit(world, &parameters, budget(work_max))?;
         fits.push(view::RequestFit {
             request: it.words.clone(),
             is_flavor: it.is_flavor,

@@ -14,7 +14,7 @@ use crate::http::app::App;
 use crate::http::operator::views::fragmentation as view;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::search::fit::{
-    Excluded, Fragment, HostFragments, Question, RequestFragments, fragmentation,
+    CountParameters, Excluded, Fragment, HostFragments, RequestFragments, fragmentation,
 };
 use crate::search::{Unknown, budget};
 use crate::world::World;
@@ -48,15 +48,20 @@ fn answer(
             excluded
         })
         .collect();
-    let questions: Vec<Question<'_>> = requests
+    let parameters: Vec<CountParameters<'_>> = requests
         .requests
         .iter()
         .zip(&excluded)
-        .map(|(it, excluded)| Question { request: &it.request, excluded, names_max, by: None })
+        .map(|(it, excluded)| CountParameters {
+            request: &it.request,
+            excluded,
+            names_max,
+            by: None,
+        })
         .collect();
     // Each request has its share, so that an expensive one leaves some for the others.
-    let work_max = WORK_MAX / questions.len().max(1);
-    let found = fragmentation(world, &questions, || budget(work_max))?;
+    let work_max = WORK_MAX / parameters.len().max(1);
+    let found = fragmentation(world, &parameters, || budget(work_max))?;
     let written =
         |(it, found): (&super::requests::NamedRequest, &RequestFragments)| view::RequestFragments {
             request: it.words.clone(),

@@ -20,7 +20,9 @@ use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 use crate::search::budget;
 use crate::search::fit::Excluded;
-use crate::search::moves::{Found, Keeping, Leaving, Question, Step, Targets, plan, targets};
+use crate::search::moves::{
+    Departure, KeptProperties, RoomOutcome, RoomParameters, Step, Targets, plan, targets,
+};
 use crate::store::holders::HoldersMax;
 use crate::world::World;
 
@@ -90,12 +92,12 @@ pub(super) async fn show(
         // The time limit does not cover the wait for a turn.
         let began = watch.now();
         let leaving = if victims.is_empty() {
-            Leaving::Moves(keeping)
+            Departure::Moves(keeping)
         } else {
             let tier = |consumer| victims.iter().position(|victim| victim.is(consumer));
-            Leaving::Victims(holders.consumers.iter().map(tier).collect())
+            Departure::Victims(holders.consumers.iter().map(tier).collect())
         };
-        let question = Question {
+        let parameters = RoomParameters {
             request: &only.request,
             targets: &hosts.roots,
             is_needed: hosts.is_complete,
@@ -104,7 +106,7 @@ pub(super) async fn show(
             are_all_consumers: holders.are_all,
             leaving: &leaving,
         };
-        let found = plan(&world, &question, || watch.now() - began > SEARCH_MAX)?;
+        let found = plan(&world, &parameters, || watch.now() - began > SEARCH_MAX)?;
         Ok(Reply::json(&written(&world, &only, &hosts, &holders.consumers, &found)))
     };
     let answer = costly::run(&app, turns_of, work).await?;
@@ -119,11 +121,11 @@ fn hosts(world: &World, requests: &Requests) -> Result<Targets, crate::search::U
 }
 
 /// Returns the properties that a new host must share with the old one.
-pub(super) fn keeping(query: &Query) -> Result<Keeping, Problem> {
+pub(super) fn keeping(query: &Query) -> Result<KeptProperties, Problem> {
     let Some(value) = query.once(KEEP)? else {
-        return Ok(Keeping { traits: true, aggregates: false });
+        return Ok(KeptProperties { traits: true, aggregates: false });
     };
-    let mut keeping = Keeping { traits: false, aggregates: false };
+    let mut keeping = KeptProperties { traits: false, aggregates: false };
     for word in value.split(',') {
         match word {
             "traits" => keeping.traits = true,
@@ -177,7 +179,7 @@ fn written(
     request: &NamedRequest,
     hosts: &Targets,
     consumers: &[ConsumerRow],
-    found: &Found,
+    found: &RoomOutcome,
 ) -> view::Moves {
     let host = |root: ProviderId| {
         let root = world.provider_by_id(root)?;

@@ -59,7 +59,7 @@ pub(super) fn planned(it: &Planned) -> Value {
     if it.draft.stack.alternatives > 0
         && let Some(view) = view.as_object_mut()
     {
-        let all = it.answer.iter().flat_map(|answer| &answer.alternatives);
+        let all = it.solution.iter().flat_map(|solution| &solution.alternatives);
         let all: Vec<Value> = all.map(|other| alternative(it, other)).collect();
         view.insert("alternatives".to_owned(), all.into());
     }
@@ -197,14 +197,14 @@ pub(super) fn host_counts(counts: &HostCounts) -> Value {
 
 /// Renders the quality of a plan: a JSON object on one line.
 pub(super) fn quality(it: &Planned) -> Option<String> {
-    let answer = it.answer.as_ref()?;
+    let solution = it.solution.as_ref()?;
     let policy = it.draft.stack.policy;
     let cost = |it: &Cost| cost(it, policy);
     let quality = json!({
         "policy": {"name": policy.goal.name(), "level": policy.level.name()},
-        "optimal": answer.cost == answer.bound,
-        "cost": cost(&answer.cost),
-        "bound": cost(&answer.bound),
+        "optimal": solution.cost == solution.bound,
+        "cost": cost(&solution.cost),
+        "bound": cost(&solution.bound),
     });
     Some(quality.to_string())
 }

@@ -10,7 +10,7 @@ use super::document::{Document, asks_the_same};
 use super::failure::Failure;
 use super::group::StoredGroup;
 use super::ids::canonical;
-use super::placement::{Answer, SolvingTime, location, places};
+use super::placement::{PlacedStack, SolvingTime, location, places};
 use super::plan::{Placement, Plan};
 use super::rejection::Rejection;
 use super::resolve;
@@ -342,7 +342,7 @@ impl Draft {
         world: &Arc<World>,
         around: &Surroundings,
         time: &dyn SolvingTime,
-    ) -> Result<Option<Answer>, Failure> {
+    ) -> Result<Option<PlacedStack>, Failure> {
         let topology = Topology::of(world, around.racks_by_names);
         if let Err(why) = self.complete(world, &topology) {
             return Err(Failure::Invalid(self.stack.describe(why)));
@@ -379,12 +379,12 @@ impl Draft {
     /// The name of the host of each server: the chosen one, or the current one.
     pub(crate) fn hosts(
         &self,
-        answer: Option<&Answer>,
+        solution: Option<&PlacedStack>,
         world: &World,
         host_names: bool,
     ) -> Vec<Option<String>> {
-        if let Some(answer) = answer {
-            let places = answer.places.iter();
+        if let Some(solution) = solution {
+            let places = solution.places.iter();
             return places.map(|it| it.as_ref().map(|it| it.host.clone())).collect();
         }
         let topology = Topology::of(world, host_names);

@@ -179,13 +179,13 @@ fn keep_providers(
 }
 
 /// The stack with the state in which it is planned.
-pub(super) struct Setting {
+pub(super) struct Scenario {
     pub(super) world: Arc<World>,
     pub(super) stack: Stack,
     pub(super) around: Surroundings,
 }
 
-impl Setting {
+impl Scenario {
     /// Drops all conditions of servers but these.
     pub(super) fn keep(&mut self, kept: &BTreeSet<Condition>) {
         let keeps = |condition: Condition| kept.contains(&condition);

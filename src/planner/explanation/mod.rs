@@ -7,12 +7,12 @@
 //! | [`condition`] | lists the conditions of servers on hosts, and drops some |
 //! | [`survey`] | counts the hosts that each condition rules out |
 //! | [`smallest`] | finds a smallest set of conditions that contradict each other |
-//! | [`facts`] | counts the remaining hosts, and lists the demands |
+//! | [`contradiction`] | counts the remaining hosts, and lists the demands |
 //! | [`sentence`] | describes the contradiction in English |
 
 mod case;
 mod condition;
-mod facts;
+mod contradiction;
 mod sentence;
 mod smallest;
 mod survey;
@@ -20,7 +20,7 @@ mod survey;
 use std::collections::BTreeSet;
 
 pub(super) use self::case::Case;
-use self::facts::Facts;
+use self::contradiction::Contradiction;
 use super::failure::Explanation;
 use crate::solver::{Budget, Conflict, Rule, is_impossible, minimal_subset};
 
@@ -30,8 +30,12 @@ pub(super) fn explanation(case: &Case<'_>, budget: &mut Budget<'_>) -> Explanati
     let case = &Case { conflict: &conflict, ..*case };
     let survey = survey::survey(case, budget);
     let smallest = smallest::smallest(case, &survey, budget);
-    let facts = Facts::of(case, survey, smallest, budget);
-    Explanation { sentence: facts.sentence(), demands: facts.demands(), hosts: facts.host_counts() }
+    let contradiction = Contradiction::of(case, survey, smallest, budget);
+    Explanation {
+        sentence: contradiction.sentence(),
+        demands: contradiction.demands(),
+        hosts: contradiction.host_counts(),
+    }
 }
 
 /// The conflict with all servers of its even distributions. The possible hosts of each determine the domains, so a

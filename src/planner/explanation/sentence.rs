@@ -2,8 +2,8 @@
 //! and states the number of further items.
 
 use super::condition::Condition;
-use super::facts::{Counting, Facts, Places, RuleFact};
-use super::survey::{AskedCount, Sort};
+use super::contradiction::{Contradiction, Counting, Places, RuleFact};
+use super::survey::{SizedConditionCount, Sort};
 use crate::model::GroupKind;
 use crate::planner::stack::Group;
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
@@ -11,7 +11,7 @@ use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 /// Maximum number of servers, units, groups and conditions named in a sentence; the rest are counted.
 const NAMED_MAX: usize = 5;
 
-impl Facts<'_> {
+impl Contradiction<'_> {
     /// The sentence.
     pub(super) fn sentence(&self) -> String {
         if let ([_], []) = (self.case.conflict.servers.as_slice(), self.rules.as_slice()) {
@@ -130,16 +130,16 @@ impl Facts<'_> {
     fn reasons(&self) -> Option<String> {
         let movers = self.survey.sorts.iter().filter(|sort| !sort.stays);
         let movers: usize = movers.map(|sort| sort.servers.len()).sum();
-        let told = |(servers, phrase): (Vec<usize>, String)| {
+        let with_servers = |(servers, phrase): (Vec<usize>, String)| {
             if servers.len() == movers {
                 phrase
             } else {
                 format!("{phrase} (for {})", self.server_names(&servers))
             }
         };
-        let told: Vec<String> = self.phrases().into_iter().map(told).collect();
+        let phrases: Vec<String> = self.phrases().into_iter().map(with_servers).collect();
         let hosts = counted(self.survey.hosts?, "host");
-        (!told.is_empty()).then(|| format!("of {hosts}, {}", listed_of(&told, told.len())))
+        (!phrases.is_empty()).then(|| format!("of {hosts}, {}", listed_of(&phrases, phrases.len())))
     }
 
     /// The hosts that each condition rules out for the sort of servers with the most, with all servers for which
@@ -163,7 +163,7 @@ impl Facts<'_> {
         counts.into_iter().map(|(_, servers, phrase)| (servers, phrase)).collect()
     }
 
-    fn phrase(&self, condition: &Condition, sort: &Sort, counted: &AskedCount) -> String {
+    fn phrase(&self, condition: &Condition, sort: &Sort, counted: &SizedConditionCount) -> String {
         let count = counted.hosts;
         let are = are(count);
         match condition {
@@ -244,7 +244,7 @@ fn are(count: usize) -> &'static str {
 }
 
 /// The hosts with too little of a resource class.
-fn short(class: &str, counted: &AskedCount) -> String {
+fn short(class: &str, counted: &SizedConditionCount) -> String {
     let Counted { condition: (_, needed), hosts, most, .. } = counted;
     let needed = needed.map_or_else(String::new, |needed| format!("{needed} needed"));
     let Some(Closest { host, shortage }) = most else {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::case::Case;
-use super::condition::{Condition, Setting};
+use super::condition::{Condition, Scenario};
 use super::survey::Survey;
 use crate::planner::candidates;
 use crate::planner::compose::{Composed, compose};
@@ -163,10 +163,10 @@ fn reduced(
         return None;
     }
     let (world, stack, around) = (Arc::clone(case.world), case.stack.clone(), case.around.clone());
-    let mut setting = Setting { world, stack, around };
-    setting.leave_out_movers_but(&case.conflict.servers.iter().copied().collect());
-    setting.keep(kept);
-    let Setting { world, stack, around } = &setting;
+    let mut scenario = Scenario { world, stack, around };
+    scenario.leave_out_movers_but(&case.conflict.servers.iter().copied().collect());
+    scenario.keep(kept);
+    let Scenario { world, stack, around } = &scenario;
     let (stack, positions) = stack.present();
     let composed = compose(world, &stack, around, budget).ok()?;
     let servers = case.conflict.servers.iter();
@@ -176,10 +176,10 @@ fn reduced(
         let is_even = matches!(composed.problem.rules.get(rule)?, Rule::Skew(_));
         Some((*composed.groups.get(rule)?, is_even))
     };
-    let wanted: BTreeSet<(usize, bool)> =
+    let keys: BTreeSet<(usize, bool)> =
         case.conflict.rules.iter().filter_map(|rule| key(case.composed, *rule)).collect();
     let rules = 0..composed.groups.len();
-    let rules = rules.filter(|rule| key(&composed, *rule).is_some_and(|it| wanted.contains(&it)));
+    let rules = rules.filter(|rule| key(&composed, *rule).is_some_and(|it| keys.contains(&it)));
     let rules = rules.collect();
     Some(Reduced { servers: servers.collect::<Option<Vec<usize>>>()?, rules, composed })
 }

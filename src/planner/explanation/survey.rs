@@ -18,11 +18,11 @@ const SORTS_MAX: usize = 20;
 const NEAR_MISSES_MAX: usize = 10;
 
 /// A condition with its amount, if it has one.
-type Asked = (Condition, Option<i64>);
+type SizedCondition = (Condition, Option<i64>);
 /// A condition with the hosts that it rules out.
-pub(super) type AskedCount = Counted<Asked>;
+pub(super) type SizedConditionCount = Counted<SizedCondition>;
 /// The hosts that each condition of some servers rules out.
-pub(super) type AskedFunnel = Funnel<Asked>;
+pub(super) type SizedConditionFunnel = Funnel<SizedCondition>;
 
 /// Equal servers.
 pub(super) struct Sort {
@@ -31,7 +31,7 @@ pub(super) struct Sort {
     /// Whether they keep their hosts.
     pub(super) stays: bool,
     /// The hosts that each condition rules out.
-    pub(super) funnel: Option<AskedFunnel>,
+    pub(super) funnel: Option<SizedConditionFunnel>,
     /// Number of hosts by the conditions that rule them out.
     pub(super) patterns: BTreeMap<BTreeSet<Condition>, usize>,
 }
@@ -96,8 +96,8 @@ fn sorts(
     filter: &HostFilter<'_>,
     number: &HashMap<ProviderId, usize>,
 ) -> Vec<Sort> {
-    type Key<'k> = (Option<(&'k Size, Demands<'k>)>, Home);
-    let mut known: HashMap<Key<'_>, usize> = HashMap::new();
+    type SortKey<'k> = (Option<(&'k Size, Demands<'k>)>, Home);
+    let mut known: HashMap<SortKey<'_>, usize> = HashMap::new();
     let mut sorts: Vec<Sort> = Vec::new();
     for server in &case.conflict.servers {
         let Some(it) = case.stack.servers.get(*server) else { continue };
@@ -137,14 +137,14 @@ fn count(
     let Some(it) = case.stack.servers.get(server) else { return };
     let home = home(case, server, number);
     let mut checks = HostChecks::new(world, &candidates::request(world, &it.size));
-    let mut conditions: Vec<Asked> =
+    let mut conditions: Vec<SizedCondition> =
         checks.conditions().iter().map(Condition::of_request).collect();
-    let asked = conditions.len();
+    let requested = conditions.len();
     let Some(groups) = case.composed.memberships.get(server) else { return };
     let more = Condition::on_hosts(it, groups, case.around);
     conditions.extend(more.into_iter().map(|condition| (condition, None)));
-    let position: HashMap<Condition, usize> = (asked..)
-        .zip(conditions.iter().skip(asked))
+    let position: HashMap<Condition, usize> = (requested..)
+        .zip(conditions.iter().skip(requested))
         .map(|(nth, (condition, _))| (condition.clone(), nth))
         .collect();
     let demands = filter.demands_of_hosts(server);
@@ -195,7 +195,7 @@ impl Sort {
     }
 
     /// The counts of a condition that rules out hosts.
-    pub(super) fn counted(&self, condition: &Condition) -> Option<&AskedCount> {
+    pub(super) fn counted(&self, condition: &Condition) -> Option<&SizedConditionCount> {
         let counted = self.funnel.as_ref()?.conditions.iter();
         counted.filter(|it| it.hosts > 0).find(|it| it.condition.0 == *condition)
     }

@@ -2,14 +2,14 @@
 
 use super::super::anchors::solo;
 use super::super::funnel::is_host;
-use super::super::part::{Look, and, and_not, pop};
+use super::super::part::{Precision, and, and_not, pop};
 use super::super::query::Query;
 use super::super::steps::WORK_BETWEEN;
-use super::answer::Bounds;
 use super::flat::Totals;
 use super::offers::Offers;
 use super::packing::{Order, Packer};
-use super::question::Excluded;
+use super::parameters::Excluded;
+use super::result::Bounds;
 use super::stock::Stock;
 use super::total::{Sharer, shared_bounds};
 use super::upper_bound;
@@ -129,7 +129,7 @@ impl<'w> Count<'w> {
         }
         let mut work = 16 * (1 + query.parts.len());
         if !query.keeps_apart() {
-            let fitting = solo(query, block, apart, Look::Close);
+            let fitting = solo(query, block, apart, Precision::Exact);
             let hosts = &mut self.hosts;
             work += totals.count(block, fitting, |root, number| {
                 // None of these uses sharing providers.

@@ -4,7 +4,7 @@ use super::super::query::Query;
 use super::count::Count;
 use super::offers::Offers;
 use super::packing::{Order, Packer};
-use super::question::Excluded;
+use super::parameters::Excluded;
 use super::stock::Stock;
 use crate::world::World;
 use crate::world::set::Set;

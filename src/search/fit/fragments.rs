@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::engine;
 use super::super::funnel::is_host;
 use super::super::request::Unknown;
-use super::answer::Bounds;
 use super::count::Count;
-use super::question::Question;
+use super::parameters::CountParameters;
+use super::result::Bounds;
 use crate::model::{ClassId, ProviderId};
 use crate::world::{Provider, World};
 
@@ -105,18 +105,18 @@ struct Counted {
 /// A request names something unknown.
 pub fn fragmentation<F: FnMut(usize) -> bool>(
     world: &World,
-    questions: &[Question<'_>],
+    parameters: &[CountParameters<'_>],
     budget: impl Fn() -> F,
 ) -> Result<Fragmentation, Unknown> {
-    let mut all = Vec::with_capacity(questions.len());
-    for question in questions {
-        all.push(counted(world, question, &mut budget())?);
+    let mut all = Vec::with_capacity(parameters.len());
+    for parameters in parameters {
+        all.push(counted(world, parameters, &mut budget())?);
     }
     let classes: BTreeSet<ClassId> = all.iter().flat_map(|it| it.totals.keys()).copied().collect();
     let is_host = is_host(world);
     let mut free_all = Free::new();
     let mut hosts: Vec<(u32, Free)> = Vec::new();
-    let lost = questions.first().map(|question| &question.excluded.lost);
+    let lost = parameters.first().map(|parameters| &parameters.excluded.lost);
     for root in world.trees() {
         if lost.is_some_and(|lost| lost.contains(root.slot())) {
             continue;
@@ -130,7 +130,7 @@ pub fn fragmentation<F: FnMut(usize) -> bool>(
             hosts.push((root.slot(), free));
         }
     }
-    let names_max = questions.first().map_or(0, |question| question.names_max);
+    let names_max = parameters.first().map_or(0, |parameters| parameters.names_max);
     Ok(Fragmentation {
         requests: all.iter().map(|it| it.fragments(world, &free_all, &hosts, names_max)).collect(),
         for_all: common(&all, &hosts, &classes),
@@ -160,11 +160,11 @@ fn common(all: &[Counted], hosts: &[(u32, Free)], classes: &BTreeSet<ClassId>) -
 
 fn counted(
     world: &World,
-    question: &Question<'_>,
+    parameters: &CountParameters<'_>,
     is_enough: &mut impl FnMut(usize) -> bool,
 ) -> Result<Counted, Unknown> {
-    let query = engine::resolve(world, question.request)?;
-    let mut count = Count::new(world, &query, question.excluded);
+    let query = engine::resolve(world, parameters.request)?;
+    let mut count = Count::new(world, &query, parameters.excluded);
     let are_examined = count.all(is_enough);
     let (fits, is_counted) = count.total(None, is_enough);
     Ok(Counted {

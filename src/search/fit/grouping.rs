@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::answer::GroupFit;
 use super::count::Count;
-use super::question::GroupBy;
+use super::parameters::GroupBy;
+use super::result::GroupFit;
 use crate::model::TraitId;
 use crate::search::funnel::is_host;
 use crate::world::{Provider, World};
 
 /// A trait, an aggregate, or neither.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
+enum GroupKey {
     Trait(TraitId),
     Aggregate(Uuid),
     None,
@@ -36,7 +36,7 @@ impl Groups {
     /// The groups of all counted hosts.
     pub(super) fn of(world: &World, by: &GroupBy, count: &Count<'_>) -> Self {
         let mut groups: Vec<Group> = Vec::new();
-        let mut numbers: HashMap<Key, usize> = HashMap::new();
+        let mut numbers: HashMap<GroupKey, usize> = HashMap::new();
         let chosen: HashMap<TraitId, bool> = match by {
             GroupBy::Aggregate => HashMap::new(),
             GroupBy::TraitPrefix(prefix) => {
@@ -101,21 +101,21 @@ impl Groups {
 }
 
 /// The groups of a host.
-fn keys(root: &Provider<'_>, by: &GroupBy, chosen: &HashMap<TraitId, bool>) -> Vec<Key> {
-    let mut keys: Vec<Key> = match by {
-        GroupBy::Aggregate => root.aggregates().iter().copied().map(Key::Aggregate).collect(),
+fn keys(root: &Provider<'_>, by: &GroupBy, chosen: &HashMap<TraitId, bool>) -> Vec<GroupKey> {
+    let mut keys: Vec<GroupKey> = match by {
+        GroupBy::Aggregate => root.aggregates().iter().copied().map(GroupKey::Aggregate).collect(),
         GroupBy::TraitPrefix(_) => {
             let traits = root.traits().iter().copied();
-            traits.filter(|id| chosen.get(id) == Some(&true)).map(Key::Trait).collect()
+            traits.filter(|id| chosen.get(id) == Some(&true)).map(GroupKey::Trait).collect()
         }
     };
     if keys.is_empty() {
-        keys.push(Key::None);
+        keys.push(GroupKey::None);
     }
     keys
 }
 
-impl Key {
+impl GroupKey {
     fn name(self, world: &World) -> Option<String> {
         match self {
             Self::Trait(id) => Some(world.name_of_trait(id).to_owned()),

@@ -21,12 +21,11 @@
 //! | [`flow`] | the maximum flow from trees to their sharing providers |
 //! | [`total`] | bounds for several trees, with common sharing providers |
 //! | [`grouping`] | divides hosts by the traits or aggregates of their roots |
-//! | [`question`], [`answer`] | the parameters and the result |
+//! | [`parameters`], [`result`] | the parameters and the result |
 //! | [`count`] | goes through all trees |
 //! | [`fragments`] | finds free capacity that requests cannot use |
 //! | [`emptied`] | finds the trees where the request would fit if nothing were allocated |
 
-mod answer;
 mod count;
 mod emptied;
 mod flat;
@@ -35,12 +34,12 @@ mod fragments;
 mod grouping;
 mod offers;
 mod packing;
-mod question;
+mod parameters;
+mod result;
 mod stock;
 mod total;
 mod upper_bound;
 
-pub use self::answer::{Bounds, Fit, GroupFit, HostFit};
 use self::count::{Count, HostCount};
 pub(super) use self::emptied::{Empty, count_empty, fits_on};
 pub use self::fragments::{
@@ -48,7 +47,8 @@ pub use self::fragments::{
     fragmentation,
 };
 use self::grouping::Groups;
-pub use self::question::{Excluded, GroupBy, Question};
+pub use self::parameters::{CountParameters, Excluded, GroupBy};
+pub use self::result::{Bounds, Fit, GroupFit, HostFit};
 use super::engine;
 use super::request::Unknown;
 use crate::world::World;
@@ -60,18 +60,18 @@ use crate::world::World;
 /// The request names something unknown.
 pub fn fit(
     world: &World,
-    question: &Question<'_>,
+    parameters: &CountParameters<'_>,
     mut is_enough: impl FnMut(usize) -> bool,
 ) -> Result<Fit, Unknown> {
-    let query = engine::resolve(world, question.request)?;
-    let mut count = Count::new(world, &query, question.excluded);
+    let query = engine::resolve(world, parameters.request)?;
+    let mut count = Count::new(world, &query, parameters.excluded);
     let are_examined = count.all(&mut is_enough);
     let (total, is_counted) = count.total(None, &mut is_enough);
-    let groups = question.by.map_or_else(Groups::default, |by| Groups::of(world, by, &count));
+    let groups = parameters.by.map_or_else(Groups::default, |by| Groups::of(world, by, &count));
     let group_count = groups.len();
-    let (groups, are_complete) = groups.counted(&mut count, question.names_max, &mut is_enough);
+    let (groups, are_complete) = groups.counted(&mut count, parameters.names_max, &mut is_enough);
     let hosts = count.hosts().iter().filter(|it| it.is_host);
-    let best = best(hosts.clone(), question.names_max);
+    let best = best(hosts.clone(), parameters.names_max);
     let host = |it: &HostCount| HostFit { root: world.occupied(it.root).id(), fits: it.fits };
     Ok(Fit {
         is_complete: are_examined && is_counted && are_complete,

@@ -3,7 +3,7 @@
 use super::super::capacity::Choice;
 use super::super::combine::{Sources, add_options};
 use super::super::feasibility::Feasibility;
-use super::super::part::{Look, Masks};
+use super::super::part::{Masks, Precision};
 use super::super::query::Query;
 use super::super::shared::Shared;
 use super::super::steps::Steps;
@@ -32,7 +32,7 @@ impl Offers {
     /// Creates an empty collection.
     pub(super) fn new() -> Self {
         Self {
-            masks: Masks::new(Look::Close),
+            masks: Masks::new(Precision::Exact),
             shared: Shared::default(),
             feasibility: Feasibility::default(),
             choices: Vec::new(),

@@ -126,7 +126,7 @@ impl Packer {
         let mut tries = 0;
         loop {
             if depth == self.levels.len() {
-                if self.is_whole(stock, context, tree) {
+                if self.has_required_traits(stock, context, tree) {
                     return true;
                 }
                 depth = self.step_back(stock, tree, depth);
@@ -243,7 +243,12 @@ impl Packer {
     }
 
     /// Returns whether the chosen options together have the required traits of the unsuffixed group.
-    fn is_whole(&self, stock: &Stock, (_, query): (&World, &Query), tree: usize) -> bool {
+    fn has_required_traits(
+        &self,
+        stock: &Stock,
+        (_, query): (&World, &Query),
+        tree: usize,
+    ) -> bool {
         let spread = || self.picked(stock, tree).filter(|(part, _)| query.parts[*part].spread);
         let met = spread().fold(0, |met, (_, supply)| met | supply.meets);
         query.together.iter().enumerate().all(|(nth, clause)| match nth {

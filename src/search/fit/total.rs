@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::super::query::Query;
-use super::answer::Bounds;
 use super::flow::{Source, max_flow};
 use super::packing::{Order, Packer};
+use super::result::Bounds;
 use super::stock::{Stock, Supply};
 use super::upper_bound::of_classes;
 use crate::world::World;

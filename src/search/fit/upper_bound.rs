@@ -71,7 +71,7 @@ fn of_class(
     let total: u128 = units.iter().map(|units| u128::from(*units)).sum();
     // If all take the same amount, this is the number of times that it fits.
     let usable: u128 = free.iter().map(|free| u128::from(free - free % piece)).sum();
-    usable.checked_div(total).map_or(u64::MAX, whole)
+    usable.checked_div(total).map_or(u64::MAX, saturated)
 }
 
 /// Maximum number of requests each of which uses a provider at most once.
@@ -88,7 +88,7 @@ fn of_apart(stock: &Stock, query: &Query, trees: &[usize], class: usize) -> u64 
         let middle = (from + to).div_ceil(2);
         if suffices(middle) { from = middle } else { to = middle - 1 }
     }
-    whole(from)
+    saturated(from)
 }
 
 /// The bound by the clauses of required traits.
@@ -110,6 +110,6 @@ fn greatest_divisor(mut one: u64, mut other: u64) -> u64 {
     one
 }
 
-fn whole(number: u128) -> u64 {
+fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

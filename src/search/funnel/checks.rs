@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use super::super::request::{Group, Policy, Request};
-use super::condition::{Condition, Rest, without};
-use super::probe::{Probe, Probes, RootTest, Seen};
+use super::condition::{Condition, GroupRemainder, without};
+use super::probe::{Probe, ProbeState, Probes, RootTest};
 use super::tally::{Failed, Failing, Lack};
 use super::tree_search::TreeSearch;
 use crate::world::sharing::SignatureId;
@@ -27,11 +27,11 @@ pub struct HostChecks<'w> {
     request: Request,
     conditions: Vec<Condition>,
     /// The remainder of each condition's group without the condition.
-    rests: Vec<Rest>,
+    rests: Vec<GroupRemainder>,
     pub(in crate::search) probes: Vec<Probe>,
     pub(in crate::search) roots: Vec<RootTest>,
     /// The results for sharing providers, by the signature of the trees that use them.
-    shared: HashMap<SignatureId, Vec<Seen>>,
+    shared: HashMap<SignatureId, Vec<ProbeState>>,
     /// The steps of combining conditions, in order: each group alone, and all together.
     steps: Vec<Step>,
     without: HashMap<usize, TreeSearch>,
@@ -70,7 +70,7 @@ impl<'w> HostChecks<'w> {
             checks.steps.push(Step { condition: conditions.len(), group, search });
             conditions.push(condition);
         }
-        checks.rests = conditions.iter().map(|it| Rest::of(request, it)).collect();
+        checks.rests = conditions.iter().map(|it| GroupRemainder::of(request, it)).collect();
         checks.conditions = conditions;
         checks
     }
@@ -92,17 +92,17 @@ impl<'w> HostChecks<'w> {
     /// Finds the conditions that rule out the host with this root.
     pub fn failing(&mut self, root: &Provider<'_>) -> Failing {
         let slot = root.slot();
-        let mut seen = self.shared_with(slot);
+        let mut state = self.shared_with(slot);
         let tree = slot..slot + self.world.place(slot).len;
         self.work += tree.len() * self.probes.len() + self.roots.len() + 8;
         for slot in tree {
-            for (probe, seen) in self.probes.iter().zip(&mut seen) {
-                probe.look(self.world, (slot, true), seen);
+            for (probe, state) in self.probes.iter().zip(&mut state) {
+                probe.test(self.world, (slot, true), state);
             }
         }
         let probed =
-            self.probes.iter().zip(&seen).filter(|(_, seen)| seen.is_present && !seen.is_met);
-        let mut failed: Vec<Failed> = probed.map(|(probe, seen)| probe.failed(seen)).collect();
+            self.probes.iter().zip(&state).filter(|(_, state)| state.is_present && !state.is_met);
+        let mut failed: Vec<Failed> = probed.map(|(probe, state)| probe.failed(state)).collect();
         failed.dedup_by_key(|it| it.condition);
         let roots = self.roots.iter().filter(|test| !test.admits(slot));
         failed.extend(roots.map(|test| Failed::other(test.condition)));
@@ -165,7 +165,7 @@ impl<'w> HostChecks<'w> {
     /// The conditions, by position, without each of which all of these may be met.
     fn shared_by(&self, failed: &[Failed]) -> Vec<usize> {
         let Some(last) = failed.iter().map(|it| it.condition).max() else { return Vec::new() };
-        let concerns = |at: usize, it: &Condition, rest: Rest| {
+        let concerns = |at: usize, it: &Condition, rest: GroupRemainder| {
             failed.iter().all(|Failed { condition, .. }| {
                 let other = self.conditions.get(*condition);
                 *condition == at || other.is_some_and(|other| it.is_part_of(other, rest))
@@ -197,26 +197,26 @@ impl<'w> HostChecks<'w> {
     }
 
     /// The results for the sharing providers of a tree.
-    fn shared_with(&mut self, root: u32) -> Vec<Seen> {
-        let fresh = || self.probes.iter().map(Probe::unseen).collect();
+    fn shared_with(&mut self, root: u32) -> Vec<ProbeState> {
+        let fresh = || self.probes.iter().map(Probe::initial_state).collect();
         let Some(id) = self.world.signature_of(root) else { return fresh() };
         if let Some(known) = self.shared.get(&id) {
             return known.clone();
         }
-        let mut seen: Vec<Seen> = fresh();
+        let mut state: Vec<ProbeState> = fresh();
         let mut looked_at = 0;
         for slot in self.world.sharing_with(id) {
             looked_at += self.probes.len();
-            for (probe, seen) in self.probes.iter().zip(&mut seen) {
-                probe.look(self.world, (slot, false), seen);
+            for (probe, state) in self.probes.iter().zip(&mut state) {
+                probe.test(self.world, (slot, false), state);
             }
         }
         self.work += looked_at;
-        if (self.shared.len() + 1) * seen.len() > SHARED_MAX {
+        if (self.shared.len() + 1) * state.len() > SHARED_MAX {
             self.shared.clear();
         }
-        self.shared.insert(id, seen.clone());
-        seen
+        self.shared.insert(id, state.clone());
+        state
     }
 }
 

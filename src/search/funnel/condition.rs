@@ -107,10 +107,10 @@ impl Condition {
     }
 
     /// Returns whether another condition may be met without this one, whose removal leaves `rest` of its group.
-    pub(super) fn is_part_of(&self, other: &Self, rest: Rest) -> bool {
+    pub(super) fn is_part_of(&self, other: &Self, rest: GroupRemainder) -> bool {
         match (self, other) {
             // Giving up a whole group is not an option.
-            _ if rest == Rest::Nothing => false,
+            _ if rest == GroupRemainder::Nothing => false,
             // Conditions on roots are not combined with others.
             (Self::Group(_) | Self::Merge | Self::RootRequired(_) | Self::RootForbidden(_), _)
             | (Self::Isolate | Self::SameSubtree | Self::OnePerTree, Self::Merge) => false,
@@ -120,7 +120,7 @@ impl Condition {
             | (Self::Class { group: own, .. }, Self::NotMemberOf { group, .. }) => own == group,
             // The tree restricts only providers that supply something.
             (Self::Class { group: own, .. }, Self::InTree { group, .. }) => {
-                own == group && rest == Rest::NoResources
+                own == group && rest == GroupRemainder::NoResources
             }
             (_, other) => other.is_combined(),
         }
@@ -184,7 +184,7 @@ pub fn without(request: &Request, condition: &Condition) -> Request {
 
 /// The remainder of a condition's group without the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::search) enum Rest {
+pub(in crate::search) enum GroupRemainder {
     /// Nothing: the group is dropped.
     Nothing,
     /// A group without resources.
@@ -193,7 +193,7 @@ pub(in crate::search) enum Rest {
     Resources,
 }
 
-impl Rest {
+impl GroupRemainder {
     /// Computes the remainder without one condition of a request.
     pub(in crate::search) fn of(request: &Request, condition: &Condition) -> Self {
         let own = |it: &&Group| Some(it.suffix.as_str()) == condition.group();

@@ -49,12 +49,12 @@ pub(in crate::search) struct RootTest {
     pub(in crate::search) condition: usize,
     set: Set,
     /// Whether it must be in the set.
-    wanted: bool,
+    must_contain: bool,
 }
 
 /// The state of a probe after some providers were tested.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ProbeState {
     /// Whether a provider passed.
     pub(super) is_met: bool,
     /// Whether the probe applied to any provider.
@@ -131,8 +131,8 @@ impl Probes {
         self.probes.extend(probes);
     }
 
-    fn add_root(&mut self, condition: usize, set: Set, wanted: bool) {
-        self.roots.push(RootTest { condition, set, wanted });
+    fn add_root(&mut self, condition: usize, set: Set, must_contain: bool) {
+        self.roots.push(RootTest { condition, set, must_contain });
     }
 }
 
@@ -160,49 +160,49 @@ fn inventory(world: &World, class: &str, amount: i64) -> Amount {
 impl RootTest {
     /// Returns whether the root in this slot passes.
     pub(super) fn admits(&self, root: u32) -> bool {
-        self.set.contains(root) == self.wanted
+        self.set.contains(root) == self.must_contain
     }
 
     /// The slots of a block, among those given, that pass.
     pub(in crate::search) fn words(&self, block: u32, words: Words) -> Words {
         let set = self.set.words(block);
-        if self.wanted { and(words, set) } else { and_not(words, set) }
+        if self.must_contain { and(words, set) } else { and_not(words, set) }
     }
 }
 
 impl Probe {
     /// The state before any provider was tested.
-    pub(super) fn unseen(&self) -> Seen {
+    pub(super) fn initial_state(&self) -> ProbeState {
         // A host without a provider to which this applies lacks something else.
         let is_present = !matches!(self.test, Test::Outside(..));
-        Seen { is_present, ..Seen::default() }
+        ProbeState { is_present, ..ProbeState::default() }
     }
 
-    pub(super) fn look(&self, world: &World, (slot, is_own): (u32, bool), seen: &mut Seen) {
-        if seen.is_met {
+    pub(super) fn test(&self, world: &World, (slot, is_own): (u32, bool), state: &mut ProbeState) {
+        if state.is_met {
             return;
         }
         match &self.test {
             Test::Fits { amount, from, to } => {
                 let Some(shortage) = shortage(world, amount, slot) else {
-                    seen.is_met = amount.column.fits(slot, amount.units);
+                    state.is_met = amount.column.fits(slot, amount.units);
                     return;
                 };
-                seen.is_short = true;
-                let is_closer = seen.most.is_none_or(|most| shortage.available > most.available);
+                state.is_short = true;
+                let is_closer = state.most.is_none_or(|most| shortage.available > most.available);
                 if is_closer && (*from..*to).contains(&slot) {
-                    seen.most = Some(shortage);
+                    state.most = Some(shortage);
                 }
             }
-            Test::InAny(sets) => seen.is_met = sets.iter().any(|set| set.contains(slot)),
+            Test::InAny(sets) => state.is_met = sets.iter().any(|set| set.contains(slot)),
             Test::Outside(classes, set) => {
                 if classes.iter().all(|class| class.column.get(slot).is_some()) {
-                    seen.is_present = true;
-                    seen.is_met = !set.contains(slot);
+                    state.is_present = true;
+                    state.is_met = !set.contains(slot);
                 }
             }
             Test::InTree { from, to, may_share } => {
-                seen.is_met = (is_own || *may_share) && (*from..*to).contains(&slot);
+                state.is_met = (is_own || *may_share) && (*from..*to).contains(&slot);
             }
         }
     }
@@ -232,10 +232,10 @@ impl Probe {
         }
     }
 
-    pub(super) fn failed(&self, seen: &Seen) -> Failed {
-        let lack = match (self.amount(), seen.most) {
+    pub(super) fn failed(&self, state: &ProbeState) -> Failed {
+        let lack = match (self.amount(), state.most) {
             (None, _) => Lack::Other,
-            (Some(Amount { units, .. }), None) if seen.is_short => {
+            (Some(Amount { units, .. }), None) if state.is_short => {
                 Lack::OutsideTree { amount: *units }
             }
             (Some(Amount { units, .. }), None) => Lack::Everything { amount: *units },

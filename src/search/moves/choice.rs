@@ -9,9 +9,9 @@ use super::super::engine;
 use super::super::fit::fits_on;
 use super::super::request::{Request, Unknown};
 use super::hypothetical::changed;
+use super::parameters::{Departure, RoomParameters};
 use super::placing::{Moving, Placing};
-use super::question::{Leaving, Question};
-use super::relocation::{Place, Relocation};
+use super::relocation::{Relocation, RelocationPlace};
 use super::step::{Progress, Step};
 use crate::model::consumer::ConsumerRow;
 use crate::model::{ClassId, ProviderId};
@@ -29,7 +29,7 @@ struct Kind {
     released: Amounts,
     /// The same by class, on this host.
     by_class: BTreeMap<ClassId, i64>,
-    /// Positions in the request.
+    /// Positions among the consumers.
     consumers: Vec<usize>,
     /// Whether another host was found for one, if one was searched for.
     is_movable: Option<bool>,
@@ -53,7 +53,7 @@ impl<'q> Choices<'q> {
     /// The request names something unknown.
     pub(super) fn of(
         world: &World,
-        question: &Question<'q>,
+        parameters: &RoomParameters<'q>,
         positions: &[usize],
         target: ProviderId,
         tier: usize,
@@ -64,12 +64,12 @@ impl<'q> Choices<'q> {
         };
         let mut kinds: BTreeMap<Amounts, Kind> = BTreeMap::new();
         for position in positions.iter().copied() {
-            let Some(consumer) = question.consumers.get(position) else { continue };
+            let Some(consumer) = parameters.consumers.get(position) else { continue };
             let here = consumer.allocations.iter().filter(|it| is_here(&it.0)).copied();
             let here: Amounts = here.collect();
-            let may_leave = match question.leaving {
-                Leaving::Moves(_) => true,
-                Leaving::Victims(tiers) => {
+            let may_leave = match parameters.leaving {
+                Departure::Moves(_) => true,
+                Departure::Victims(tiers) => {
                     tiers.get(position).copied().flatten().is_some_and(|it| it <= tier)
                 }
             };
@@ -80,16 +80,16 @@ impl<'q> Choices<'q> {
             for (_, class, amount) in &here {
                 *by_class.entry(*class).or_insert(0) += *amount;
             }
-            let released = match question.leaving {
-                Leaving::Moves(_) => here,
-                Leaving::Victims(_) => consumer.allocations.clone(),
+            let released = match parameters.leaving {
+                Departure::Moves(_) => here,
+                Departure::Victims(_) => consumer.allocations.clone(),
             };
             let new = || Kind { released, by_class, consumers: Vec::new(), is_movable: None };
             let kind = kinds.entry(consumer.allocations.clone()).or_insert_with(new);
             kind.consumers.push(position);
         }
         let mut kinds: Vec<Kind> = kinds.into_values().collect();
-        let missing = missing(world, question.request, root.slot())?;
+        let missing = missing(world, parameters.request, root.slot())?;
         // The kinds that free most of the missing amounts come first.
         let freed = |kind: &Kind| -> i64 {
             let freed = missing.iter().filter_map(|(class, missing)| {
@@ -100,7 +100,7 @@ impl<'q> Choices<'q> {
         kinds.sort_by_cached_key(|kind| {
             (std::cmp::Reverse(freed(kind)), kind.consumers.first().copied())
         });
-        let Question { request, consumers, .. } = *question;
+        let RoomParameters { request, consumers, .. } = *parameters;
         Ok(Some(Self { target, request, consumers, kinds, missing }))
     }
 
@@ -244,8 +244,8 @@ impl<'q> Choices<'q> {
         let held = &self.consumers[*consumer].allocations;
         let place = relocation.place(world, held, self.target);
         // If the search was abandoned, there might be one.
-        progress.is_exhaustive &= !matches!(place, Place::Undecided);
-        let is_movable = matches!(place, Place::On(..));
+        progress.is_exhaustive &= !matches!(place, RelocationPlace::Undecided);
+        let is_movable = matches!(place, RelocationPlace::On(..));
         self.kinds[kind].is_movable = Some(is_movable);
         is_movable
     }

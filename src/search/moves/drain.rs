@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::hypothetical::{changed, without_shared};
-use super::relocation::{Keeping, Place, Relocation};
+use super::relocation::{KeptProperties, Relocation, RelocationPlace};
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 use crate::world::World;
 
 /// The result for the consumers of drained hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Drained {
+pub struct DrainOutcome {
     /// Number of consumers that fit on other hosts, all at once.
     pub placed: usize,
     /// The positions of those for which no host was found beside the others.
@@ -27,9 +27,9 @@ pub fn drain(
     hosts: &[ProviderId],
     gone: &[ProviderId],
     consumers: &[ConsumerRow],
-    keeping: Keeping,
+    keeping: KeptProperties,
     mut is_enough: impl FnMut() -> bool,
-) -> Drained {
+) -> DrainOutcome {
     let closed: BTreeSet<ProviderId> = hosts.iter().chain(gone).copied().collect();
     let mut now = Arc::new(without_shared(world, &closed));
     let relocation = Relocation::new(keeping, closed);
@@ -43,7 +43,7 @@ pub fn drain(
         std::cmp::Reverse(amounts)
     };
     order.sort_by_cached_key(sizes);
-    let mut drained = Drained { is_complete: true, ..Drained::default() };
+    let mut drained = DrainOutcome { is_complete: true, ..DrainOutcome::default() };
     for position in order {
         let Some(consumer) = consumers.get(position) else { continue };
         if is_enough() {
@@ -52,14 +52,15 @@ pub fn drain(
         }
         let held = &consumer.allocations;
         let leaving = hosts.iter().copied().find(|host| holds_on(world, consumer, *host));
-        let place = leaving.map_or(Place::Undecided, |it| relocation.place(&now, held, it));
+        let place =
+            leaving.map_or(RelocationPlace::Undecided, |it| relocation.place(&now, held, it));
         match place {
-            Place::On(_, allocations) => {
+            RelocationPlace::On(_, allocations) => {
                 now = Arc::new(changed(&now, held, &allocations));
                 drained.placed += 1;
             }
-            Place::Nowhere => drained.without_place.push(position),
-            Place::Undecided => {
+            RelocationPlace::Nowhere => drained.without_place.push(position),
+            RelocationPlace::Undecided => {
                 drained.without_place.push(position);
                 drained.is_complete = false;
             }

@@ -13,8 +13,8 @@
 mod choice;
 mod drain;
 mod hypothetical;
+mod parameters;
 mod placing;
-mod question;
 mod relocation;
 mod step;
 mod targets;
@@ -23,9 +23,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::choice::Choices;
-pub use self::drain::{Drained, drain};
-pub use self::question::{Leaving, Question};
-pub use self::relocation::Keeping;
+pub use self::drain::{DrainOutcome, drain};
+pub use self::parameters::{Departure, RoomParameters};
+pub use self::relocation::KeptProperties;
 use self::relocation::Relocation;
 use self::step::Progress;
 pub use self::step::Step;
@@ -58,7 +58,7 @@ pub struct Plan {
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct RoomOutcome {
     /// The plan with the fewest steps that was found.
     pub plan: Option<Plan>,
     /// If there is no plan, whether it is proven that no [`LEAVING_MAX`] consumers suffice.
@@ -75,64 +75,66 @@ pub struct Found {
 /// The request names something unknown.
 pub fn plan(
     world: &Arc<World>,
-    question: &Question<'_>,
+    parameters: &RoomParameters<'_>,
     mut is_enough: impl FnMut() -> bool,
-) -> Result<Found, Unknown> {
+) -> Result<RoomOutcome, Unknown> {
     let mut progress = Progress {
         checks_left: CHECKS_MAX,
         tries_left: TRIES_MAX,
         places_left: PLACES_MAX,
-        is_exhaustive: question.is_needed && question.are_all_targets && question.are_all_consumers,
+        is_exhaustive: parameters.is_needed
+            && parameters.are_all_targets
+            && parameters.are_all_consumers,
     };
-    let tiers: Vec<usize> = match question.leaving {
-        Leaving::Moves(_) => vec![0],
-        Leaving::Victims(tiers) => {
+    let tiers: Vec<usize> = match parameters.leaving {
+        Departure::Moves(_) => vec![0],
+        Departure::Victims(tiers) => {
             let mut tiers: Vec<usize> = tiers.iter().copied().flatten().collect();
             tiers.sort_unstable();
             tiers.dedup();
             tiers
         }
     };
-    let relocation = match question.leaving {
-        Leaving::Moves(keeping) => Some(Relocation::new(*keeping, BTreeSet::new())),
-        Leaving::Victims(_) => None,
+    let relocation = match parameters.leaving {
+        Departure::Moves(keeping) => Some(Relocation::new(*keeping, BTreeSet::new())),
+        Departure::Victims(_) => None,
     };
-    let known = known(world, question);
-    progress.is_exhaustive &= known.len() == question.consumers.len();
-    let all = question.targets.len();
+    let known = known(world, parameters);
+    progress.is_exhaustive &= known.len() == parameters.consumers.len();
+    let all = parameters.targets.len();
     let mut examined = 0;
     for tier in tiers {
         let mut hosts = Vec::new();
-        for target in question.targets {
-            hosts.extend(Choices::of(world, question, &known, *target, tier)?);
+        for target in parameters.targets {
+            hosts.extend(Choices::of(world, parameters, &known, *target, tier)?);
         }
         for count in 1..=LEAVING_MAX {
             // If zero consumers do not suffice, a single step needs no proof by exhaustion.
-            let is_proven = progress.is_exhaustive || count == 1 && question.is_needed;
+            let is_proven = progress.is_exhaustive || count == 1 && parameters.is_needed;
             for host in &mut hosts {
                 let chosen =
                     host.find(world, count, relocation.as_ref(), &mut progress, &mut is_enough)?;
                 if let Some((target, steps)) = chosen {
                     let plan = Some(Plan { target, steps, is_proven });
-                    return Ok(Found { plan, is_proven, examined: all });
+                    return Ok(RoomOutcome { plan, is_proven, examined: all });
                 }
                 if progress.checks_left == 0 {
-                    let before = question.targets.iter().take_while(|it| **it != host.target());
+                    let before = parameters.targets.iter().take_while(|it| **it != host.target());
                     let examined = examined.max(before.count());
-                    return Ok(Found { plan: None, is_proven: false, examined });
+                    return Ok(RoomOutcome { plan: None, is_proven: false, examined });
                 }
             }
             examined = all;
         }
     }
-    Ok(Found { plan: None, is_proven: progress.is_exhaustive, examined: all })
+    Ok(RoomOutcome { plan: None, is_proven: progress.is_exhaustive, examined: all })
 }
 
 /// The positions of the consumers all of whose providers and classes are in the world. Consumers are read from the
 /// database, so one may have allocations at a provider that was created after the world was read, or deleted
 /// before. The effect of moving such a consumer is unknown, so it stays.
-fn known(world: &World, question: &Question<'_>) -> Vec<usize> {
-    let consumers = question.consumers.iter().enumerate();
+fn known(world: &World, parameters: &RoomParameters<'_>) -> Vec<usize> {
+    let consumers = parameters.consumers.iter().enumerate();
     let known = consumers.filter(|(_, consumer)| is_known(world, consumer));
     known.map(|(position, _)| position).collect()
 }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::hypothetical::changed;
-use super::relocation::{End, Relocation};
+use super::relocation::{Relocation, SearchEnd};
 use super::step::Step;
 use crate::model::{ClassId, ProviderId};
 use crate::world::World;
@@ -13,7 +13,7 @@ use crate::world::World;
 /// Maximum number of hosts that are tried for the consumers of one set.
 const PLACES_MAX: usize = 2000;
 
-/// A consumer that moves: its position in the request, and its allocations.
+/// A consumer that moves: its position among the consumers, and its allocations.
 pub(super) type Moving<'q> = (usize, &'q [(ProviderId, ClassId, i64)]);
 
 /// The search for hosts for one set of consumers.
@@ -88,7 +88,7 @@ impl<'a> Placing<'a> {
             self.is_exhaustive &= place.is_only;
             ControlFlow::Continue(())
         });
-        self.is_exhaustive &= is_done || end != End::Undecided;
+        self.is_exhaustive &= is_done || end != SearchEnd::Undecided;
         is_done
     }
 

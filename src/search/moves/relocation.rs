@@ -18,7 +18,7 @@ const PAUSES_MAX: usize = 100;
 
 /// The properties that the new host must share with the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keeping {
+pub struct KeptProperties {
     /// The traits of the provider and of the root, except those for the location or the state of a host.
     pub traits: bool,
     /// The aggregates of the root.
@@ -32,7 +32,7 @@ const STATES: [&str; 2] = [traits::COMPUTE_DISABLED, traits::EXCLUSIVE];
 /// Finds hosts.
 #[derive(Debug)]
 pub(super) struct Relocation {
-    keeping: Keeping,
+    keeping: KeptProperties,
     /// The roots of trees that are no destinations, and whose sharing providers must be left as well.
     closed: BTreeSet<ProviderId>,
 }
@@ -42,7 +42,7 @@ type Amounts = Vec<(ProviderId, ClassId, i64)>;
 
 /// The outcome of a search for a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RelocationPlace {
     /// This host, by the root of its tree, with the allocations of the consumer afterwards.
     On(ProviderId, Amounts),
     /// No host, or the consumer must not be moved.
@@ -65,7 +65,7 @@ pub(super) struct OnePlace {
 
 /// The end of a search for hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum SearchEnd {
     /// The caller stopped it.
     Stopped,
     /// There are no other hosts.
@@ -76,7 +76,7 @@ pub(super) enum End {
 
 impl Relocation {
     /// Creates a search for hosts with these properties, outside of some trees.
-    pub(super) fn new(keeping: Keeping, closed: BTreeSet<ProviderId>) -> Self {
+    pub(super) fn new(keeping: KeptProperties, closed: BTreeSet<ProviderId>) -> Self {
         Self { keeping, closed }
     }
 
@@ -86,16 +86,16 @@ impl Relocation {
         world: &Arc<World>,
         held: &[(ProviderId, ClassId, i64)],
         leaving: ProviderId,
-    ) -> Place {
+    ) -> RelocationPlace {
         let mut found = None;
         let end = self.places(world, held, leaving, |place| {
             found = Some(place);
             ControlFlow::Break(())
         });
         match (found, end) {
-            (Some(place), _) => Place::On(place.host, place.allocations),
-            (None, End::Undecided) => Place::Undecided,
-            (None, End::Stopped | End::Exhausted) => Place::Nowhere,
+            (Some(place), _) => RelocationPlace::On(place.host, place.allocations),
+            (None, SearchEnd::Undecided) => RelocationPlace::Undecided,
+            (None, SearchEnd::Stopped | SearchEnd::Exhausted) => RelocationPlace::Nowhere,
         }
     }
 
@@ -107,26 +107,26 @@ impl Relocation {
         held: &[(ProviderId, ClassId, i64)],
         leaving: ProviderId,
         take: impl FnMut(OnePlace) -> ControlFlow<()>,
-    ) -> End {
-        let Some(from) = world.provider_by_id(leaving) else { return End::Undecided };
+    ) -> SearchEnd {
+        let Some(from) = world.provider_by_id(leaving) else { return SearchEnd::Undecided };
         let mut here: BTreeMap<ProviderId, Vec<(ClassId, i64)>> = BTreeMap::new();
         let mut elsewhere: Amounts = Vec::new();
         for &(id, class, amount) in held {
-            let Some(provider) = world.provider_by_id(id) else { return End::Undecided };
+            let Some(provider) = world.provider_by_id(id) else { return SearchEnd::Undecided };
             if provider.root() == from {
                 here.entry(id).or_default().push((class, amount));
             } else if self.closed.contains(&provider.root().id()) {
-                return End::Exhausted;
+                return SearchEnd::Exhausted;
             } else if is_sharing(world, &provider) {
                 elsewhere.push((id, class, amount));
             } else {
                 // It is on two hosts: a migration is in progress.
-                return End::Exhausted;
+                return SearchEnd::Exhausted;
             }
         }
         match self.request(world, &from, &here) {
             Some(request) => self.search(world, &request, &from, &elsewhere, take),
-            None => End::Undecided,
+            None => SearchEnd::Undecided,
         }
     }
 
@@ -138,10 +138,10 @@ impl Relocation {
         from: &Provider<'_>,
         elsewhere: &[(ProviderId, ClassId, i64)],
         mut take: impl FnMut(OnePlace) -> ControlFlow<()>,
-    ) -> End {
-        let Ok(mut walk) = trees(Arc::clone(world), request) else { return End::Undecided };
+    ) -> SearchEnd {
+        let Ok(mut walk) = trees(Arc::clone(world), request) else { return SearchEnd::Undecided };
         let mut pauses = 0;
-        let mut otherwise = End::Exhausted;
+        let mut otherwise = SearchEnd::Exhausted;
         loop {
             let to = match next(&mut walk) {
                 Next::Found(root) => root,
@@ -149,10 +149,10 @@ impl Relocation {
                     pauses += 1;
                     continue;
                 }
-                Next::Paused => return End::Undecided,
+                Next::Paused => return SearchEnd::Undecided,
                 Next::Exhausted => return otherwise,
             };
-            let Some(root) = world.provider_by_id(to) else { return End::Undecided };
+            let Some(root) = world.provider_by_id(to) else { return SearchEnd::Undecided };
             if root == *from
                 || self.closed.contains(&to)
                 || !self.suits(world, from, &root, elsewhere)
@@ -165,11 +165,11 @@ impl Relocation {
                     allocations.sort_unstable();
                     let is_only = request.groups.len() == 1 && root.tree().count() == 1;
                     if take(OnePlace { host: to, allocations, is_only }).is_break() {
-                        return End::Stopped;
+                        return SearchEnd::Stopped;
                     }
                 }
                 // Another host may have it; if none has, this one remains undecided.
-                Next::Paused => otherwise = End::Undecided,
+                Next::Paused => otherwise = SearchEnd::Undecided,
                 Next::Exhausted => {}
             }
         }

@@ -5,7 +5,7 @@ use crate::model::{ClassId, ProviderId};
 /// A consumer that leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its position in the request.
+    /// Its position among the consumers.
     pub consumer: usize,
     /// The host to which it moves, by the root of its tree; `None` if it is deleted.
     pub to: Option<ProviderId>,

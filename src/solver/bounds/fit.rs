@@ -12,7 +12,7 @@ use crate::solver::state::State;
 /// Whether a host may be used.
 pub(super) type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
 /// The maximum number of further servers on a host.
-type Most<'u> = &'u dyn Fn(usize) -> usize;
+type MostServers<'u> = &'u dyn Fn(usize) -> usize;
 
 /// A lower bound on the fit of the remaining bundles.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl FitBound {
 pub(super) fn fit_bound(
     state: &State<'_>,
     limits: &Limits,
-    (more_units, is_usable, most): (Option<(u64, bool)>, IsUsable<'_>, Most<'_>),
+    (more_units, is_usable, most): (Option<(u64, bool)>, IsUsable<'_>, MostServers<'_>),
     budget: &mut Budget<'_>,
 ) -> Option<FitBound> {
     budget.is_spent_after(4 * state.unplaced.len());

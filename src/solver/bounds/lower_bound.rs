@@ -12,12 +12,12 @@ pub(in crate::solver) struct Bound {
     /// The bound on the cost of the soft rules, if it was computed.
     pub(in crate::solver) soft_rules: Option<SoftBound>,
     /// The bound on the additions of the remaining bundles to the last components, if it was computed.
-    pub(in crate::solver) rest: Rest,
+    pub(in crate::solver) rest: SumBounds,
 }
 
 /// A lower bound on the additions of the remaining bundles to the components that are sums over bundles.
 #[derive(Debug)]
-pub(in crate::solver) enum Rest {
+pub(in crate::solver) enum SumBounds {
     /// Not computed.
     Unknown,
     /// To the fit.

@@ -25,9 +25,9 @@ mod soft;
 mod spread;
 mod unit_fit;
 
-pub(super) use self::lagrangian::{Effort, FitBoundScaled, Lagrangian, More, Prices};
+pub(super) use self::lagrangian::{Allowance, Effort, FitBoundScaled, Lagrangian, Prices};
 pub(super) use self::limits::Limits;
-pub(super) use self::lower_bound::{Bound, Rest};
+pub(super) use self::lower_bound::{Bound, SumBounds};
 use self::parts::{apart, missing_units, parts_without_unit};
 use self::quotas::exceeds_quotas;
 use self::soft::SoftBound;
@@ -50,7 +50,7 @@ pub(super) fn bound(
     let moves = |(kind, left)| state.fewest_moves(kind) * left as u64;
     least.moved += state.unplaced_kinds().map(moves).sum::<u64>();
     if best.is_some_and(|best| best.moved != least.moved) {
-        return Some(Bound { least, soft_rules: None, rest: Rest::Unknown });
+        return Some(Bound { least, soft_rules: None, rest: SumBounds::Unknown });
     }
     let soft_rules = match best {
         // The placed bundles already cost as much as the best placement.
@@ -59,7 +59,7 @@ pub(super) fn bound(
     };
     least.violations = soft_rules.as_ref().map_or(least.violations, SoftBound::least);
     if best.is_some_and(|best| best.violations != least.violations) {
-        return Some(Bound { least, soft_rules, rest: Rest::Unknown });
+        return Some(Bound { least, soft_rules, rest: SumBounds::Unknown });
     }
     let bound = match state.model.problem.policy.goal {
         Goal::Pack => pack::bound(state, limits, (least, best, new_hosts), budget),

@@ -4,7 +4,7 @@
 
 use super::fit::{IsUsable, fit_bound};
 use super::limits::{ByUnit, Limits, Offers};
-use super::lower_bound::{Bound, Rest};
+use super::lower_bound::{Bound, SumBounds};
 use super::parts::{apart, parts_without_unit};
 use crate::solver::budget::Budget;
 use crate::solver::counted::CountedUnits;
@@ -21,7 +21,7 @@ pub(super) fn bound(
     let Some(counted) = state.model.packed() else {
         least.new_hosts += new_hosts;
         if best.is_some_and(|best| best.new_hosts != least.new_hosts) {
-            return Bound { least, soft_rules: None, rest: Rest::Unknown };
+            return Bound { least, soft_rules: None, rest: SumBounds::Unknown };
         }
         let is_usable = |host: usize| new_hosts > 0 || state.domains.is_in_use(host);
         return with_fit(state, limits, least, (None, &is_usable), budget);
@@ -29,13 +29,13 @@ pub(super) fn bound(
     let units = OpenUnits::of(state, counted, |_| true, budget).units(state, &limits.all, budget);
     least.units += units;
     if best.is_some_and(|best| best.units != least.units) {
-        return Bound { least, soft_rules: None, rest: Rest::Unknown };
+        return Bound { least, soft_rules: None, rest: SumBounds::Unknown };
     }
     let in_use = OpenUnits::of(state, counted, |host| state.domains.is_in_use(host), budget);
     let new_hosts = new_hosts.max(in_use.new_hosts(state, limits, units, budget));
     least.new_hosts += new_hosts;
     if best.is_some_and(|best| best.new_hosts != least.new_hosts) {
-        return Bound { least, soft_rules: None, rest: Rest::Unknown };
+        return Bound { least, soft_rules: None, rest: SumBounds::Unknown };
     }
     let is_open = |host: usize| units > 0 || state.score.servers(0, counted.unit(host)) > 0;
     let is_usable = |host: usize| is_open(host) && (new_hosts > 0 || state.domains.is_in_use(host));
@@ -55,10 +55,10 @@ fn with_fit(
     let fit = fit_bound(state, limits, (more_units, is_usable, &|_| usize::MAX), budget);
     let rest = if let Some(fit) = fit {
         least.fit += fit.all();
-        Rest::Fit(fit)
+        SumBounds::Fit(fit)
     } else {
         least.new_hosts += 1;
-        Rest::Unknown
+        SumBounds::Unknown
     };
     Bound { least, soft_rules: None, rest }
 }

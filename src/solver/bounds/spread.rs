@@ -5,7 +5,7 @@
 use super::fit::fit_bound;
 use super::levelled::levelled;
 use super::limits::Limits;
-use super::lower_bound::{Bound, Rest};
+use super::lower_bound::{Bound, SumBounds};
 use super::room::slots_by_unit;
 use crate::solver::budget::Budget;
 use crate::solver::solution::{Cost, Counts};
@@ -20,13 +20,13 @@ pub(super) fn bound(
 ) -> Option<Bound> {
     least.per_unit = counts(state, 0, budget)?;
     if best.is_some_and(|best| best.per_unit != least.per_unit) {
-        return Some(Bound { least, soft_rules: None, rest: Rest::Unknown });
+        return Some(Bound { least, soft_rules: None, rest: SumBounds::Unknown });
     }
     let of_hosts = state.model.counted.len() - 1;
     if of_hosts > 0 {
         least.per_host = counts(state, of_hosts, budget)?;
         if best.is_some_and(|best| best.per_host != least.per_host) {
-            return Some(Bound { least, soft_rules: None, rest: Rest::Unknown });
+            return Some(Bound { least, soft_rules: None, rest: SumBounds::Unknown });
         }
     }
     let per_host = if of_hosts > 0 { &least.per_host } else { &least.per_unit };
@@ -38,8 +38,8 @@ pub(super) fn bound(
     };
     let all = all_on_cheapest(state, per_host, budget);
     let fit = fit_bound(state, limits, (None, &|_| true, &more), budget);
-    let rest = fit.map_or(Rest::Unknown, Rest::Fit);
-    if let Rest::Fit(fit) = &rest {
+    let rest = fit.map_or(SumBounds::Unknown, SumBounds::Fit);
+    if let SumBounds::Fit(fit) = &rest {
         least.fit += fit.all();
     }
     least.fit = least.fit.max(all);

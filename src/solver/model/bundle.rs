@@ -304,9 +304,9 @@ fn bind(
             let bundle = bundles.get_mut(nth)?;
             bundle.rules.push((number, part));
             // A server that must be alone would share its host with another one.
-            let is_stranger =
+            let is_outsider =
                 |server| alone.as_ref().is_some_and(|members| !members.contains(server));
-            if bundle.servers.iter().any(is_stranger) {
+            if bundle.servers.iter().any(is_outsider) {
                 return None;
             }
         }

@@ -121,11 +121,11 @@ impl Lists {
 fn roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usize>)> {
     let own: HashSet<usize> = bundle.servers.iter().copied().collect();
     let role = |(rule, part): &(usize, usize)| {
-        let is_whole = match &problem.rules[*rule] {
+        let has_all = match &problem.rules[*rule] {
             Rule::Apart(_, parts) => parts[*part].iter().all(|it| own.contains(it)),
             Rule::Together(..) | Rule::Alone(..) | Rule::AtMost(..) | Rule::Skew(_) => false,
         };
-        (*rule, if is_whole { None } else { Some(*part) })
+        (*rule, if has_all { None } else { Some(*part) })
     };
     bundle.rules.iter().map(role).collect()
 }
@@ -135,8 +135,8 @@ fn roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usiz
 fn soft_roles(problem: &PlacementProblem, bundle: &Bundle) -> Vec<(usize, Option<usize>, u64)> {
     let role = |(soft, part, members): &(usize, usize, u64)| {
         let it = &problem.soft_rules[*soft];
-        let is_whole = it.kind == SoftRuleKind::Apart && it.parts[*part].len() as u64 == *members;
-        (*soft, if is_whole { None } else { Some(*part) }, *members)
+        let has_all = it.kind == SoftRuleKind::Apart && it.parts[*part].len() as u64 == *members;
+        (*soft, if has_all { None } else { Some(*part) }, *members)
     };
     let mut roles: Vec<_> = bundle.soft_rules.iter().map(role).collect();
     roles.sort_unstable();
@@ -196,6 +196,6 @@ fn soft_rules(bundle: &Bundle) -> Vec<(usize, u64)> {
     soft_rules
 }
 
-fn thousandths(part: u64, whole: u64) -> u64 {
-    u64::try_from(u128::from(part) * 1000 / u128::from(whole)).unwrap_or(u64::MAX)
+fn thousandths(part: u64, total: u64) -> u64 {
+    u64::try_from(u128::from(part) * 1000 / u128::from(total)).unwrap_or(u64::MAX)
 }

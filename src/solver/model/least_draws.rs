@@ -29,7 +29,7 @@ impl LeastDraws {
     }
 
     /// Starts a host.
-    pub(super) fn begin_host(&mut self) {
+    pub(super) fn start_host(&mut self) {
         clear(&mut self.sums);
     }
 

@@ -95,12 +95,12 @@ impl Sizes<'_> {
             match &demand {
                 StoredDemand::Never => {}
                 StoredDemand::Plain(range) => {
-                    least.begin_host();
+                    least.start_host();
                     least.add(&load.plain[range.clone()], (&self.problem.pools, &self.shared));
                     least.end_host();
                 }
                 StoredDemand::Choice => {
-                    least.begin_host();
+                    least.start_host();
                     for draws in sizes.iter().filter_map(|size| self.least_choice(*size, host)) {
                         least.add_sums(draws);
                     }

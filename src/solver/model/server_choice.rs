@@ -105,7 +105,7 @@ impl<'p> ServerChoices<'p> {
                 }
             }
         }
-        let Survey { is_possible, is_whole, is_disjoint, most, .. } = found;
+        let Survey { is_possible, is_plain, is_disjoint, most, .. } = found;
         if !is_possible {
             return None;
         }
@@ -114,7 +114,7 @@ impl<'p> ServerChoices<'p> {
                 let way = [Way { draws: draws.clone(), ..Way::default() }];
                 PartsOf::Stored(self.store(std::iter::once(way.as_slice()), pools), None)
             }
-            Supply::Choice(choice) if is_whole => PartsOf::Problem(choice),
+            Supply::Choice(choice) if is_plain => PartsOf::Problem(choice),
             Supply::Choice(choice) => {
                 PartsOf::Stored(self.store(choice.parts.iter(), pools), Some(choice))
             }
@@ -190,13 +190,13 @@ struct Survey {
     /// Whether each part has a way.
     is_possible: bool,
     /// Whether all ways fit, and draw on no shared pool.
-    is_whole: bool,
+    is_plain: bool,
 }
 
 impl Default for Survey {
     fn default() -> Self {
-        let [is_disjoint, is_possible, is_whole] = [true; 3];
-        Self { classes: 0, is_disjoint, most: u64::MAX, is_possible, is_whole }
+        let [is_disjoint, is_possible, is_plain] = [true; 3];
+        Self { classes: 0, is_disjoint, most: u64::MAX, is_possible, is_plain }
     }
 }
 
@@ -215,14 +215,14 @@ impl Survey {
             self.is_disjoint &= from.is_none() || last < from;
             last = last.max(to);
             for (pool, _) in draws {
-                self.is_whole &= shared.get(*pool) != Some(&true);
+                self.is_plain &= shared.get(*pool) != Some(&true);
                 if let Some(pool) = pools.get(*pool) {
                     // One bit represents all classes from the 64th on.
                     classes |= 1 << pool.class.min(63);
                 }
             }
             let times = times(draws, pools);
-            self.is_whole &= times > 0;
+            self.is_plain &= times > 0;
             most = most.saturating_add(times);
         }
         self.is_disjoint &= self.classes & classes == 0;

@@ -217,7 +217,7 @@ impl<'p> Sizes<'p> {
             }
             budget.is_spent_with(choices.size() - kept + 2 * self.classes);
             kept = choices.size();
-            least.begin_host();
+            least.start_host();
             for part in choices.get(number).iter().flat_map(ServerChoice::parts) {
                 budget.is_spent_after((self.classes + 2 + part.sources.len()) * part.ways.len());
                 least.add_part(part, pools);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::incumbent::{Incumbent, Preferred, SharedIncumbent};
 use super::preference::{preference, shuffled};
-use super::pricing::{Known, Priced, Pricing};
+use super::pricing::{Priced, Pricing, PricingInputs};
 use super::pruning::Pruning;
 use crate::solver::bounds::{Limits, bound, feasible};
 use crate::solver::budget::{Budget, Progress};
@@ -161,7 +161,7 @@ impl<'p> BranchAndBound<'p> {
     }
 
     /// Starts a round. In odd rounds, a pseudo-random order replaces fit among hosts of otherwise equal cost.
-    pub(super) fn begin(&mut self, round: u64) {
+    pub(super) fn start_round(&mut self, round: u64) {
         self.round = round;
     }
 
@@ -243,7 +243,7 @@ impl<'p> BranchAndBound<'p> {
                 && self.pricing.serves(state, (bound, &best.cost), budget)
             {
                 let before = self.frames.last().and_then(|frame| frame.priced.as_ref());
-                let known = Known { bound, best, before, failures: &self.failures };
+                let known = PricingInputs { bound, best, before, failures: &self.failures };
                 priced = self.pricing.price(state, &known, budget);
                 is_dead_end = priced.is_none();
             }

@@ -193,7 +193,7 @@ fn branch<'scope, 'p: 'scope>(
         if let Some(threads) = &mut threads {
             threads.start(search, state, budget);
         }
-        search.begin(round);
+        search.start_round(round);
         if search.run_priced(state, dead_ends, budget) {
             return true;
         }

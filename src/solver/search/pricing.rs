@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::incumbent::{Incumbent, Preferred};
 use crate::solver::bounds::{
-    Bound, Effort, FitBoundScaled, Lagrangian, Limits, More, Prices, Rest,
+    Allowance, Bound, Effort, FitBoundScaled, Lagrangian, Limits, Prices, SumBounds,
 };
 use crate::solver::budget::Budget;
 use crate::solver::model::Model;
@@ -61,7 +61,7 @@ pub(super) struct Pricing<'p> {
 }
 
 /// The inputs for pricing a state.
-pub(super) struct Known<'k> {
+pub(super) struct PricingInputs<'k> {
     /// The bound of the state, without prices.
     pub(super) bound: &'k Bound,
     /// The best placement.
@@ -90,7 +90,7 @@ impl<'p> Pricing<'p> {
         let needed = state.unplaced_kinds().map(|(kind, _)| state.domains.of_kind(kind).hosts);
         let needed = 3 * needed.sum::<usize>() + self.lagrangian.prices().size();
         self.model.problem.policy.goal == Goal::Pack
-            && matches!(bound.rest, Rest::Fit(_))
+            && matches!(bound.rest, SumBounds::Fit(_))
             && bound.least.without_sums() == best.without_sums()
             && (self.root.is_some() || state.is_empty())
             && budget.room() > needed
@@ -101,7 +101,7 @@ impl<'p> Pricing<'p> {
     pub(super) fn price(
         &mut self,
         state: &mut State<'_>,
-        known: &Known<'_>,
+        known: &PricingInputs<'_>,
         budget: &mut Budget<'_>,
     ) -> Option<Priced> {
         let worked = budget.worked();
@@ -113,13 +113,13 @@ impl<'p> Pricing<'p> {
     fn priced(
         &mut self,
         state: &mut State<'_>,
-        known: &Known<'_>,
+        known: &PricingInputs<'_>,
         budget: &mut Budget<'_>,
     ) -> Option<Priced> {
-        let Known { bound, best, before, failures } = known;
+        let PricingInputs { bound, best, before, failures } = known;
         let kept = budget.kept();
         let units = state.model.packed().map_or(0, |_| state.score.open_units(0).len() as u64);
-        let more = More {
+        let more = Allowance {
             new_hosts: usize::try_from(bound.least.new_hosts - state.new_hosts).ok()?,
             units: usize::try_from(bound.least.units - units).ok()?,
         };
@@ -167,9 +167,9 @@ impl<'p> Pricing<'p> {
         let hardest = kinds.into_iter().min_by_key(|(kind, hosts)| {
             let it = &self.model.kinds[*kind];
             // A kind in progress is completed first.
-            let is_begun = state.unplaced[*kind].len() < it.bundles.len();
+            let is_started = state.unplaced[*kind].len() < it.bundles.len();
             let few = ((hosts.len() as u64) << 16) / failures[*kind];
-            (!is_begun, few, Reverse(it.weight), *kind)
+            (!is_started, few, Reverse(it.weight), *kind)
         });
         let (kind, hosts) = hardest?;
         let prices = self.lagrangian.prices().clone();

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use crate::solver::bounds::{Bound, Rest};
+use crate::solver::bounds::{Bound, SumBounds};
 use crate::solver::problem::Goal;
 use crate::solver::solution::{Cost, Counts};
 use crate::solver::state::{Added, State};
@@ -33,9 +33,9 @@ impl Pruning {
     pub(super) fn new(state: &State<'_>, bound: Bound, best: Cost, kind: usize) -> Self {
         let Bound { least, soft_rules, rest } = bound;
         let (fit, loads) = match rest {
-            Rest::Unknown => (0, [0; 2]),
-            Rest::Fit(fit) => (fit.without(kind), [0; 2]),
-            Rest::Load(levels) => {
+            SumBounds::Unknown => (0, [0; 2]),
+            SumBounds::Fit(fit) => (fit.without(kind), [0; 2]),
+            SumBounds::Load(levels) => {
                 let of_level = |level: usize| levels.get(level).map_or(0, |it| it.without(kind));
                 (0, [of_level(0), of_level(1)])
             }

@@ -115,7 +115,7 @@ pub(super) struct SomeHosts {
 pub(super) type Positions = Vec<Option<(usize, usize)>>;
 
 /// The sort key of a host for a bundle that adds this cost there.
-type Key<'k> = &'k dyn Fn(&State<'_>, usize, Added) -> Preference;
+type HostKey<'k> = &'k dyn Fn(&State<'_>, usize, Added) -> Preference;
 
 /// A placement that may lack some bundles. Its missing bundles count most.
 #[derive(Clone, Debug)]
@@ -181,7 +181,7 @@ fn improve(
 ) -> Option<Kept> {
     let Schedule { steps, seed, coolness } = schedule;
     let mut random = Random::new(seed);
-    let mut current = begin(search, state, places, start, budget);
+    let mut current = start_with(search, state, places, start, budget);
     // The average cost of a host for a server. A placement may cost at most this much more at first, and less
     // later.
     let servers = state.model.problem.servers.len().max(1) as u64;
@@ -202,7 +202,7 @@ fn improve(
             state.take_back(*bundle, budget);
         }
         if let Some(moved) = &moved {
-            begin_in_unit(search.limits, state, moved, &mut part, budget);
+            place_in_unit(search.limits, state, moved, &mut part, budget);
         }
         recreate(search.limits, state, places, part, &mut random, budget);
         if budget.is_spent() {
@@ -231,7 +231,7 @@ fn improve(
 
 /// Starts with a placement, even an incomplete one. Puts each bundle without a host on the best one, in the order
 /// of their size.
-fn begin(
+fn start_with(
     search: &mut BranchAndBound<'_>,
     state: &mut State<'_>,
     places: &Places<'_>,
@@ -331,7 +331,7 @@ fn part(state: &State<'_>, random: &mut Random, budget: &mut Budget<'_>) -> Vec<
 
 /// Puts the largest bundle of an affinity rule on the best host of a unit, so that the others can only follow, and
 /// removes it from the list.
-fn begin_in_unit(
+fn place_in_unit(
     limits: &Limits,
     state: &mut State<'_>,
     moved: &UnitForRule,
@@ -452,7 +452,7 @@ fn best_of(
     state: &State<'_>,
     kind: usize,
     hosts: &[usize],
-    (key, mut random): (Key<'_>, Option<&mut Random>),
+    (key, mut random): (HostKey<'_>, Option<&mut Random>),
     budget: &mut Budget<'_>,
 ) -> Option<usize> {
     let mut best = None;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::super::bounds::{Effort, Lagrangian, Limits, More, Rest, bound};
+use super::super::bounds::{Allowance, Effort, Lagrangian, Limits, SumBounds, bound};
 use super::super::evaluation::cost;
 use super::super::model::Model;
 use super::super::state::State;
@@ -47,7 +47,7 @@ proptest! {
             cost.without_sums() == first.least.without_sums()
         };
         let about: Vec<_> = all.iter().filter(is_about).collect();
-        if about.is_empty() || !matches!(first.rest, Rest::Fit(_)) {
+        if about.is_empty() || !matches!(first.rest, SumBounds::Fit(_)) {
             return Ok(());
         }
         let least = |places: &dyn Fn(&[usize]) -> bool| {
@@ -57,7 +57,7 @@ proptest! {
         let mut lagrangian = Lagrangian::new(&model, &limits);
         lagrangian.set_prices_from((0..model.bundles.len()).map(|nth| 100 * nth as u64));
         let units = first.least.units as usize;
-        let more = More { new_hosts: first.least.new_hosts as usize, units };
+        let more = Allowance { new_hosts: first.least.new_hosts as usize, units };
         let effort = Effort { steps, gap_divisor };
         let fit = lagrangian.improve(&state, (best + 100, more), effort, &mut budget);
         prop_assert!(fit.least() <= best, "{} > {best}", fit.least());

@@ -148,24 +148,24 @@ fn they_come_and_go_with_their_number() {
     let problem = problem();
     let allowed = AtomicUsize::new(3);
     // Threads that queried their allowed number, and threads that were stopped.
-    let (asked, told) = (Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new()));
+    let (queried, stopped) = (Mutex::new(BTreeSet::new()), Mutex::new(BTreeSet::new()));
     let key = |id: ThreadId| format!("{id:?}");
     let count = || {
         let allowed = allowed.load(Ordering::SeqCst);
         if is_further() {
             let id = key(thread::current().id());
-            let list = if allowed == 1 { &told } else { &asked };
+            let list = if allowed == 1 { &stopped } else { &queried };
             list.lock().unwrap().insert(id);
         }
         allowed
     };
     let (mut phase, began) = (0, Instant::now());
     let mut is_up = || {
-        let (asked, told) = (asked.lock().unwrap().len(), told.lock().unwrap().len());
+        let (queried, stopped) = (queried.lock().unwrap().len(), stopped.lock().unwrap().len());
         match phase {
-            0 if asked == 2 => allowed.store(1, Ordering::SeqCst),
-            1 if told == 2 => allowed.store(3, Ordering::SeqCst),
-            2 if asked == 4 => return true,
+            0 if queried == 2 => allowed.store(1, Ordering::SeqCst),
+            1 if stopped == 2 => allowed.store(3, Ordering::SeqCst),
+            2 if queried == 4 => return true,
             _ => {
                 // The others get time to do so.
                 thread::sleep(Duration::from_millis(1));
@@ -177,7 +177,7 @@ fn they_come_and_go_with_their_number() {
     };
     let outcome = solve_within(&problem, &mut Budget::new(&mut is_up).on_threads(&count));
     checked(&problem, outcome);
-    let both = (asked.lock().unwrap().len(), told.lock().unwrap().len());
+    let both = (queried.lock().unwrap().len(), stopped.lock().unwrap().len());
     assert_eq!((phase, both), (2, (4, 2)));
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::exclusive_units::HostRow;
 use crate::model::{ExclusiveHost, ProviderId};
-use crate::planner::report::{GroupServer, Stranger};
+use crate::planner::report::{GroupServer, NonMember};
 use crate::store::{Result, Store};
 
 impl Store {
@@ -51,7 +51,7 @@ impl Store {
     ///
     /// # Errors
     /// The database is unavailable, or has an unknown level.
-    pub async fn strangers(&self) -> Result<Vec<Stranger>> {
+    pub async fn non_members(&self) -> Result<Vec<NonMember>> {
         let rows = self
             .read(|conn| {
                 sqlx::query!(
@@ -79,7 +79,7 @@ impl Store {
                     group_id: row.group_id,
                 };
                 let host: ExclusiveHost = host.read()?;
-                Ok(Stranger { consumer: row.consumer, project: row.project, host })
+                Ok(NonMember { consumer: row.consumer, project: row.project, host })
             })
             .collect()
     }

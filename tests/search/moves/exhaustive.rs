@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::{ANYWHERE, found, with_consumers};
 use crate::cloud::{Cloud, request};
 use crate::properties::cases;
-use berth::search::moves::Leaving;
+use berth::search::moves::Departure;
 
 /// Amounts of `VCPU` and `DISK_GB`.
 type Amounts = (i64, i64);
@@ -97,7 +97,7 @@ fn host() -> impl Strategy<Value = Host> {
 fn proposed(hosts: &[Host], asked: Amounts, moves: bool) -> (Option<usize>, bool) {
     let (cloud, consumers) = written(hosts);
     let (cloud, consumers) = with_consumers(Cloud::new(&cloud), &consumers);
-    let victims = Leaving::Victims(vec![Some(0); consumers.len()]);
+    let victims = Departure::Victims(vec![Some(0); consumers.len()]);
     let leaving = if moves { &ANYWHERE } else { &victims };
     let asked = request(&format!("resources=VCPU:{},DISK_GB:{}", asked.0, asked.1));
     let found = found(&cloud.world(), &consumers, &asked, leaving).1;

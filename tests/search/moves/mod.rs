@@ -12,7 +12,7 @@ use berth::model::{ClassId, ProviderId};
 use berth::search::Request;
 use berth::search::fit::Excluded;
 use berth::search::moves::{
-    Found, Keeping, Leaving, Plan, Question, Targets, drain, plan, targets,
+    Departure, KeptProperties, Plan, RoomOutcome, RoomParameters, Targets, drain, plan, targets,
 };
 use berth::world::World;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ use crate::oracle::Oracle;
 use crate::properties::{cases, countable};
 
 /// Nothing has to be kept.
-const ANYWHERE: Leaving = Leaving::Moves(Keeping { traits: false, aggregates: false });
+const ANYWHERE: Departure = Departure::Moves(KeptProperties { traits: false, aggregates: false });
 
 fn consumer(number: u128, allocations: Vec<(ProviderId, ClassId, i64)>) -> ConsumerRow {
     ConsumerRow {
@@ -60,10 +60,10 @@ fn found(
     world: &Arc<World>,
     consumers: &[ConsumerRow],
     asked: &Request,
-    leaving: &Leaving,
-) -> (Targets, Found) {
+    leaving: &Departure,
+) -> (Targets, RoomOutcome) {
     let targets = targets(world, asked, &Excluded::default(), 64, |_| false).unwrap();
-    let question = Question {
+    let parameters = RoomParameters {
         request: asked,
         targets: &targets.roots,
         is_needed: targets.is_complete,
@@ -72,7 +72,7 @@ fn found(
         are_all_consumers: true,
         leaving,
     };
-    let found = plan(world, &question, || false).unwrap();
+    let found = plan(world, &parameters, || false).unwrap();
     (targets, found)
 }
 
@@ -82,7 +82,7 @@ type Proposal = (String, Vec<(usize, String)>, bool);
 fn proposed(
     (cloud, consumers): &(Cloud, Vec<ConsumerRow>),
     query: &str,
-    leaving: &Leaving,
+    leaving: &Departure,
 ) -> Option<Proposal> {
     let world = cloud.world();
     let Plan { target, steps, is_proven } =
@@ -113,7 +113,7 @@ fn one_move_makes_room() {
          cn2:VCPU:6
          cn3:VCPU:5",
     );
-    let keeping = Leaving::Moves(Keeping { traits: true, aggregates: false });
+    let keeping = Departure::Moves(KeptProperties { traits: true, aggregates: false });
     assert_eq!(proposed(&cloud, "resources=VCPU:3", &ANYWHERE), None, "it fits on cn3");
     // The consumer of 2 fits on both others, and with its traits on one of them.
     let anywhere = proposed(&cloud, "resources=VCPU:4", &ANYWHERE);
@@ -224,7 +224,7 @@ fn victims_go_by_their_priorities() {
          cn1:VCPU:1",
     );
     let of = |tiers: [Option<usize>; 4]| {
-        let found = proposed(&cloud, "resources=VCPU:2", &Leaving::Victims(tiers.to_vec()));
+        let found = proposed(&cloud, "resources=VCPU:2", &Departure::Victims(tiers.to_vec()));
         found.map(|(_, steps, _)| steps.into_iter().map(|(number, _)| number).collect::<Vec<_>>())
     };
     assert_eq!(of([None, Some(0), Some(0), Some(0)]), Some(vec![2]));
@@ -260,7 +260,7 @@ fn what_drained_hosts_hold_is_placed_elsewhere() {
          cn3:VCPU:3",
     );
     let world = cloud.world();
-    let keeping = Keeping { traits: true, aggregates: true };
+    let keeping = KeptProperties { traits: true, aggregates: true };
     let of = |names: &[&str]| {
         let id = |name: &&str| world.provider(crate::cloud::uuid(name)).unwrap().id();
         let hosts: Vec<ProviderId> = names.iter().map(id).collect();
@@ -303,7 +303,7 @@ fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
     let (targets, found) = found(&world, &consumers, &asked, &ANYWHERE);
     assert!(targets.is_complete);
     assert_eq!((found.plan, found.is_proven), (None, false));
-    let keeping = Keeping { traits: false, aggregates: false };
+    let keeping = KeptProperties { traits: false, aggregates: false };
     let host = world.provider(crate::cloud::uuid("cn1")).unwrap().id();
     let drained = drain(&world, &[host], &[], &consumers, keeping, || false);
     assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
@@ -324,7 +324,7 @@ fn hosts_that_were_not_reached_were_not_examined() {
     let world = cloud.world();
     let asked = request("resources=VCPU:4");
     let targets = targets(&world, &asked, &Excluded::default(), 64, |_| false).unwrap();
-    let question = Question {
+    let parameters = RoomParameters {
         request: &asked,
         targets: &targets.roots,
         is_needed: true,
@@ -340,7 +340,7 @@ fn hosts_that_were_not_reached_were_not_examined() {
             looks_left = fewer;
             false
         };
-        let found = plan(&world, &question, is_enough).unwrap();
+        let found = plan(&world, &parameters, is_enough).unwrap();
         assert_eq!(found.plan, None);
         (found.examined, found.is_proven)
     };
@@ -353,13 +353,13 @@ fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
     let world = cloud.world();
     let host = consumers[0].allocations[0].0;
     let asked = request("resources=VCPU:4&in_tree=cn1");
-    let victims = Leaving::Victims(vec![Some(0); 2]);
+    let victims = Departure::Victims(vec![Some(0); 2]);
     let of = |consumers: &[ConsumerRow], leaving| {
         let found = found(&world, consumers, &asked, leaving).1;
         (found.plan.map(|plan| plan.steps.len()), found.is_proven)
     };
     assert_eq!(of(&consumers, &victims), (Some(1), true));
-    let keeping = Keeping { traits: false, aggregates: false };
+    let keeping = KeptProperties { traits: false, aggregates: false };
     // A class, and a provider, that were created after the world was read.
     for strange in [(host, ClassId(1000), 1), (ProviderId(1000), ClassId(0), 1)] {
         consumers[0].allocations.push(strange);
@@ -398,7 +398,7 @@ fn nothing_that_is_gone_has_a_place_for_what_drained_hosts_hold() {
     let of = |names: &[&str]| {
         let id = |name: &&str| world.provider(crate::cloud::uuid(name)).unwrap().id();
         let gone: Vec<ProviderId> = names.iter().map(id).collect();
-        let keeping = Keeping { traits: false, aggregates: false };
+        let keeping = KeptProperties { traits: false, aggregates: false };
         drain(&world, &[id(&"cn1")], &gone, &consumers, keeping, || false).without_place
     };
     assert_eq!(of(&[]), Vec::<usize>::new());
@@ -458,7 +458,7 @@ proptest! {
         let world = Arc::new(World::build(generate::catalogue(), rows.clone()));
         let consumers = consumers(&rows);
         let leaving = if gives_up {
-            Leaving::Victims(vec![Some(0); consumers.len()])
+            Departure::Victims(vec![Some(0); consumers.len()])
         } else {
             ANYWHERE
         };

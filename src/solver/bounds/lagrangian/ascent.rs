@@ -3,12 +3,12 @@
 #![expect(clippy::indexing_slicing, reason = "kinds, rules and racks are numbered densely")]
 
 use super::prices::{FitBoundScaled, Prices, SCALE, signed};
-use super::{Effort, Lagrangian, More};
+use super::{Allowance, Effort, Lagrangian};
 use crate::solver::budget::Budget;
 use crate::solver::state::State;
 
 /// Denominator of the step length. Steps start at 1: the whole gap to the best fit.
-const WHOLE: i64 = 1024;
+const STEP_UNIT: i64 = 1024;
 /// Number of steps without a higher bound after which steps are shortened by a factor, in tenths.
 const IDLE_MAX: u32 = 20;
 const SHORTER: i64 = 6;
@@ -30,7 +30,7 @@ impl Lagrangian<'_> {
     pub(in crate::solver) fn improve(
         &mut self,
         state: &State<'_>,
-        (best, more): (u64, More),
+        (best, more): (u64, Allowance),
         Effort { steps, gap_divisor }: Effort,
         budget: &mut Budget<'_>,
     ) -> FitBoundScaled {
@@ -39,7 +39,7 @@ impl Lagrangian<'_> {
         let mut highest: Option<FitBoundScaled> = None;
         let mut kept = self.prices.clone();
         let mut direction = Direction::none(&self.prices);
-        let (mut length, mut idle) = (WHOLE, 0);
+        let (mut length, mut idle) = (STEP_UNIT, 0);
         for _ in 0..steps.max(1) {
             let bound = FitBoundScaled(self.evaluate(state, more, budget));
             if budget.is_spent_after(8 * self.prices.size()) {
@@ -107,7 +107,7 @@ impl Lagrangian<'_> {
         }
         let factor = i128::from(gap) * i128::from(SLOPE) * i128::from(length);
         let change = |direction: i64| {
-            let change = factor * i128::from(direction) / (norm * i128::from(WHOLE));
+            let change = factor * i128::from(direction) / (norm * i128::from(STEP_UNIT));
             i64::try_from(change).unwrap_or(gap)
         };
         for (price, direction) in self.prices.kinds.iter_mut().zip(&direction.kinds) {

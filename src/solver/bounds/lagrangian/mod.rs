@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 
 use self::knapsack::{Item, Knapsack};
 pub(in crate::solver) use self::prices::{FitBoundScaled, Prices};
-use self::prices::{SCALE, Taken, signed};
+use self::prices::{SCALE, TakenBundles, signed};
 use super::limits::Limits;
 use crate::solver::budget::Budget;
 use crate::solver::counted::CountedUnits;
@@ -45,7 +45,7 @@ pub(in crate::solver) struct Lagrangian<'p> {
     in_racks: Vec<Vec<usize>>,
     prices: Prices,
     /// The bundles that the hosts take at these prices.
-    taken: Taken,
+    taken: TakenBundles,
     knapsack: Knapsack,
     free: Vec<u64>,
     needs: Vec<u64>,
@@ -65,7 +65,7 @@ pub(in crate::solver) struct Effort {
 
 /// The hosts and units that may additionally come into use.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::solver) struct More {
+pub(in crate::solver) struct Allowance {
     pub(in crate::solver) new_hosts: usize,
     /// Units without a server of the problem, if the policy packs racks or clusters.
     pub(in crate::solver) units: usize,
@@ -76,7 +76,7 @@ type Chosen = Vec<(usize, u64)>;
 
 /// A condition on the bundles that a host takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Only {
+enum BundleCondition {
     /// No condition.
     Any,
     /// It includes a bundle of this kind.
@@ -112,7 +112,7 @@ impl<'p> Lagrangian<'p> {
             apart: model.kinds.iter().map(bits).collect(),
             in_racks: model.kinds.iter().map(|kind| of(kind, &racks)).collect(),
             prices: Prices::new(sizes, units),
-            taken: Taken::new(sizes),
+            taken: TakenBundles::new(sizes),
             knapsack: Knapsack::default(),
             free: Vec::new(),
             needs: Vec::new(),
@@ -154,8 +154,8 @@ impl<'p> Lagrangian<'p> {
         if loss >= enough {
             return loss;
         }
-        let with = self.value(state, host, Only::With(kind), budget);
-        unit + self.value(state, host, Only::Any, budget) - with
+        let with = self.value(state, host, BundleCondition::With(kind), budget);
+        unit + self.value(state, host, BundleCondition::Any, budget) - with
     }
 
     /// A lower bound on the increase of the bound if no bundle of a kind is placed on a host.
@@ -169,8 +169,8 @@ impl<'p> Lagrangian<'p> {
             // Another unit may take the place of this one, with the same profit.
             return 0;
         }
-        let without = self.value(state, host, Only::Without(kind), budget);
-        self.value(state, host, Only::Any, budget) - without
+        let without = self.value(state, host, BundleCondition::Without(kind), budget);
+        self.value(state, host, BundleCondition::Any, budget) - without
     }
 
     /// The profit of a bundle of a kind on a host.
@@ -188,7 +188,7 @@ impl<'p> Lagrangian<'p> {
         &mut self,
         state: &State<'_>,
         host: usize,
-        only: Only,
+        only: BundleCondition,
         budget: &mut Budget<'_>,
     ) -> i64 {
         let model = self.model;
@@ -201,7 +201,7 @@ impl<'p> Lagrangian<'p> {
         let mut best = 0;
         let mut apart = 0;
         let mut class = None;
-        if let Only::With(kind) = only {
+        if let BundleCondition::With(kind) = only {
             base += self.profit(kind, host);
             best = base;
             (apart, class) = (self.apart[kind], Some(self.limits.exclusive_class[kind]));
@@ -232,7 +232,7 @@ impl<'p> Lagrangian<'p> {
         &mut self,
         state: &State<'_>,
         host: usize,
-        (only, class, apart): (Only, usize, u64),
+        (only, class, apart): (BundleCondition, usize, u64),
         budget: &mut Budget<'_>,
     ) {
         let model = self.model;
@@ -240,7 +240,8 @@ impl<'p> Lagrangian<'p> {
         budget.is_spent_after(2 * model.kinds.len());
         for (kind, left) in state.unplaced_kinds() {
             let it = &model.kinds[kind];
-            let is_open = || state.domains.is_open(kind, host) && only != Only::Without(kind);
+            let is_open =
+                || state.domains.is_open(kind, host) && only != BundleCondition::Without(kind);
             if self.limits.exclusive_class[kind] != class
                 || apart & self.apart[kind] != 0
                 || !is_open()
@@ -250,7 +251,7 @@ impl<'p> Lagrangian<'p> {
             let profit = u64::try_from(self.profit(kind, host)).unwrap_or(0);
             let moves_more = it.settled > 0 && it.moves(host) > state.fewest_moves(kind);
             let most = state.domains.slots(kind, host).min(left);
-            let most = most - usize::from(only == Only::With(kind));
+            let most = most - usize::from(only == BundleCondition::With(kind));
             if profit > 0 && most > 0 && !moves_more {
                 let item = Item { kind, profit, most: most as u64, apart: self.apart[kind] };
                 self.knapsack.items.push(item);
@@ -261,7 +262,7 @@ impl<'p> Lagrangian<'p> {
 
     /// The bound at the current prices, if `more` may come into use. Also chooses the best prices for a new host
     /// and for each unit, and counts the bundles taken.
-    fn evaluate(&mut self, state: &State<'_>, more: More, budget: &mut Budget<'_>) -> i64 {
+    fn evaluate(&mut self, state: &State<'_>, more: Allowance, budget: &mut Budget<'_>) -> i64 {
         let model = self.model;
         let kept = budget.kept();
         let left = |(kind, left): (usize, usize)| self.prices.kinds[kind] * signed(left as u64);
@@ -284,7 +285,7 @@ impl<'p> Lagrangian<'p> {
             if is_new && more.new_hosts == 0 || unit.is_some() && more.units == 0 {
                 continue;
             }
-            let value = self.value(state, *host, Only::Any, budget);
+            let value = self.value(state, *host, BundleCondition::Any, budget);
             if value > 0 && (is_new || unit.is_some()) {
                 budget.is_spent_with(4 + 2 * self.chosen.len());
             }

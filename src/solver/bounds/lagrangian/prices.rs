@@ -63,12 +63,12 @@ impl Prices {
 
 /// The bundles that all hosts take together: of each kind, and of each diversity rule of racks in each rack.
 #[derive(Clone, Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenBundles {
     pub(super) kinds: Vec<u64>,
     pub(super) racks: Vec<Vec<u64>>,
 }
 
-impl Taken {
+impl TakenBundles {
     pub(super) fn new((kinds, rules, racks): (usize, usize, usize)) -> Self {
         Self { kinds: vec![0; kinds], racks: vec![vec![0; racks]; rules] }
     }

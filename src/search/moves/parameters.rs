@@ -1,15 +1,15 @@
 //! The parameters of a search for room.
 
 use super::super::request::Request;
-use super::relocation::Keeping;
+use super::relocation::KeptProperties;
 use crate::model::ProviderId;
 use crate::model::consumer::ConsumerRow;
 
 /// The kind of consumers that leave a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Leaving {
+pub enum Departure {
     /// Consumers that fit on another host.
-    Moves(Keeping),
+    Moves(KeptProperties),
     /// Consumers that are deleted. For each consumer, its tier: all of a lower tier go before any of a higher one;
     /// `None`: it stays.
     Victims(Vec<Option<usize>>),
@@ -17,7 +17,7 @@ pub enum Leaving {
 
 /// The parameters of a search for room.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'q> {
+pub struct RoomParameters<'q> {
     /// The request.
     pub request: &'q Request,
     /// The hosts to make room on, by the roots of their trees, best first.
@@ -31,5 +31,5 @@ pub struct Question<'q> {
     /// Whether these are all such consumers.
     pub are_all_consumers: bool,
     /// The consumers that may leave.
-    pub leaving: &'q Leaving,
+    pub leaving: &'q Departure,
 }

@@ -9,7 +9,7 @@ use crate::world::set::Set;
 
 /// The parameters of a count.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'q> {
+pub struct CountParameters<'q> {
     /// The request.
     pub request: &'q Request,
     /// The excluded hosts.

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::case::Case;
 use super::condition::{Condition, GroupNames};
 use super::smallest::{Reduced, Smallest};
-use super::survey::{AskedCount, AskedFunnel, Sort, Survey};
+use super::survey::{SizedConditionCount, SizedConditionFunnel, Sort, Survey};
 use crate::model::{ClassId, Level};
 use crate::planner::compose::Composed;
 use crate::planner::failure::{ConditionCount, Demand, HostCounts};
@@ -19,8 +19,8 @@ const LISTED_MAX: usize = 1_000;
 /// Maximum number of demands, and of sorts of servers, in a response.
 const DEMANDS_MAX: usize = 200;
 
-/// The facts.
-pub(super) struct Facts<'c> {
+/// A contradiction.
+pub(super) struct Contradiction<'c> {
     pub(super) case: &'c Case<'c>,
     pub(super) survey: Survey,
     /// The conditions that are part of the contradiction.
@@ -79,7 +79,7 @@ pub(super) struct AmountFact {
     pub(super) most: u64,
 }
 
-impl<'c> Facts<'c> {
+impl<'c> Contradiction<'c> {
     pub(super) fn of(
         case: &'c Case<'c>,
         survey: Survey,
@@ -157,7 +157,10 @@ impl<'c> Facts<'c> {
     }
 
     /// The sort of servers for which a condition rules out most hosts, with the counts.
-    pub(super) fn most_counted(&self, condition: &Condition) -> Option<(&Sort, &AskedCount)> {
+    pub(super) fn most_counted(
+        &self,
+        condition: &Condition,
+    ) -> Option<(&Sort, &SizedConditionCount)> {
         let sorts = self.survey.sorts.iter();
         let counted = sorts.filter_map(|sort| Some((sort, sort.counted(condition)?)));
         counted.max_by_key(|(_, counted)| counted.hosts)
@@ -192,7 +195,7 @@ impl<'c> Facts<'c> {
         counts.collect()
     }
 
-    fn described(&self, funnel: &AskedFunnel) -> Funnel<ConditionCount> {
+    fn described(&self, funnel: &SizedConditionFunnel) -> Funnel<ConditionCount> {
         funnel.clone().map(|(condition, needed)| condition.described(&self.names(), needed))
     }
 
@@ -202,7 +205,7 @@ impl<'c> Facts<'c> {
     }
 }
 
-/// The problem behind the facts.
+/// The problem of a contradiction.
 struct View<'v> {
     composed: &'v Composed,
     /// The servers of the conflict, by their positions in the problem.
