@@ -92,11 +92,11 @@ mod tests {
             ("[flavors.a]\nvcpus = 1\nram = 1\ncolour = 1", "unknown field `colour`"),
             ("[flavors.a]\nvcpus = 1\nram = \"1\"", "line 3"),
             ("[flavors.a]\nvcpus = 99999999999\nram = 1", "line 2"),
-            ("[flavors.a]\nvcpus = 0\nram = 1", "vcpus: at least 1"),
+            ("[flavors.a]\nvcpus = 0\nram = 1", "vcpus must be at least 1"),
             ("[flavors.\"\"]\nvcpus = 1\nram = 1", "the name is empty"),
             (
                 "[flavors.a]\nvcpus = 1\nram = 1\nproperties = {\"resourcesä:A\" = \"1\"}",
-                "no name of a group",
+                "not a valid suffix of a group",
             ),
         ] {
             let why = parse(text).unwrap_err();

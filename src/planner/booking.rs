@@ -290,7 +290,7 @@ impl<'b> Builder<'b> {
             let provider = self.world.provider_by_id(*provider)?.uuid();
             Some((provider, self.world.class_name(*class)?.to_owned(), *amount))
         };
-        let gone = || BookingError::Stale(format!("what is held for {} has gone", row.name));
+        let gone = || BookingError::Stale(format!("the hold of {} is gone", row.name));
         row.holds.iter().map(|hold| want(hold).ok_or_else(gone)).collect()
     }
 

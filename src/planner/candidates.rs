@@ -142,7 +142,7 @@ pub(super) fn sizes<'s>(
     if sizes.len() > SIZES_MAX {
         let count = sizes.len();
         return Err(Failure::Invalid(format!(
-            "the servers of a plan have at most {SIZES_MAX} different sizes, and these have {count}"
+            "the servers of a plan may have at most {SIZES_MAX} different sizes, but have {count}"
         )));
     }
     Ok(sizes)
@@ -294,7 +294,7 @@ fn amounts(trees: &Trees) -> Result<Vec<Vec<(ClassId, u64)>>, Failure> {
         let amount = u64::try_from(amount);
         Ok((
             class,
-            amount.map_err(|_| Failure::bug("a server needs less than nothing".to_owned()))?,
+            amount.map_err(|_| Failure::bug("a server needs a negative amount".to_owned()))?,
         ))
     };
     (0..trees.parts()).map(|part| trees.amounts(part).map(unsigned).collect()).collect()

@@ -83,7 +83,7 @@ impl PlanChange {
         match self {
             Self::Repeat(request) => repeat(current, request),
             Self::Add { .. } | Self::Replace { .. } => {
-                let missing = || Bug::new("a plan gets other resources, and nobody says which");
+                let missing = || Bug::new("a change of resources has no document");
                 replace(current, document.ok_or_else(missing)?, flavors)
             }
             Self::Migrate { server, excluded, locations, with_mates } => {
@@ -119,7 +119,7 @@ impl PlanChange {
             Self::Add { stack_id, resources, update, .. } => {
                 if !same(stack_id, &current.plan.stack_id) {
                     return Err(Rejection::Invalid(format!(
-                        "stack_id '{stack_id}' is not that of the plan, '{}'",
+                        "stack_id '{stack_id}' differs from that of the plan, '{}'",
                         current.plan.stack_id
                     )));
                 }
@@ -349,7 +349,7 @@ mod tests {
         };
         assert_eq!(draft(&add("p"), &current(servers(2))).unwrap().servers.len(), 3);
         let other = draft(&add("q"), &current(servers(2)));
-        let why = "stack_id 'q' is not that of the plan, 'p'";
+        let why = "stack_id 'q' differs from that of the plan, 'p'";
         assert_eq!(other.unwrap_err(), Rejection::Invalid(why.to_owned()));
     }
 

@@ -138,7 +138,7 @@ impl Demands {
         self.providers.add(&other.providers)?;
         for (suffix, group) in &other.groups {
             if self.groups.insert(suffix.clone(), group.clone()).is_some() {
-                return Err(format!("the group '{suffix}' is in the flavor and in the server"));
+                return Err(format!("the group '{suffix}' is in both the flavor and the server"));
             }
         }
         self.root_required.extend(other.root_required.iter().cloned());
@@ -160,20 +160,20 @@ impl Demands {
             return Err(format!("root_required names both {both} and !{both}"));
         }
         if self.groups.len() > 1 && self.isolate.is_none() {
-            return Err("with several numbered groups, group_policy is 'none' or 'isolate'".into());
+            return Err("several numbered groups require group_policy 'none' or 'isolate'".into());
         }
         for suffix in self.same_subtree.iter().flatten() {
             if !self.groups.contains_key(suffix) {
-                return Err(format!("same_subtree names the group '{suffix}', which is not there"));
+                return Err(format!("same_subtree names the unknown group '{suffix}'"));
             }
         }
         for (suffix, group) in &self.groups {
             let in_subtree = self.same_subtree.iter().any(|set| set.contains(suffix));
             if group.needs.is_empty() && !in_subtree {
-                return Err(format!("the group '{suffix}' has neither resources nor a subtree"));
+                return Err(format!("the group '{suffix}' needs resources or a same_subtree"));
             }
             if !group.asks_for_something() {
-                return Err(format!("the group '{suffix}' asks for nothing that a provider has"));
+                return Err(format!("the group '{suffix}' requires nothing of a provider"));
             }
             if let Some(both) = group.required.intersection(&group.forbidden).next() {
                 return Err(format!("the group '{suffix}' requires and forbids {both}"));
@@ -213,7 +213,9 @@ pub(crate) fn check_suffix(suffix: &str) -> Result<(), String> {
     if SUFFIX.as_ref().is_some_and(|it| it.is_match(suffix)) {
         return Ok(());
     }
-    Err(format!("'{suffix}' is no name of a group: 1 to 64 letters, digits, _ and -"))
+    Err(format!(
+        "'{suffix}' is not a valid suffix of a group: must be 1 to 64 letters, digits, _ and -"
+    ))
 }
 
 /// Reads `group_policy`.
@@ -224,7 +226,7 @@ pub(crate) fn is_isolated(policy: &str) -> Result<bool, String> {
     match policy {
         "isolate" => Ok(true),
         "none" => Ok(false),
-        _ => Err("group_policy is 'none' or 'isolate'".to_owned()),
+        _ => Err("group_policy must be 'none' or 'isolate'".to_owned()),
     }
 }
 
@@ -267,13 +269,13 @@ mod tests {
         subtree(&mut demands, &["1", "_B"]);
         assert!(demands.check().unwrap_err().contains("'_B'"));
         demands.groups.insert("_B".to_owned(), NumberedGroup::default());
-        assert!(demands.check().unwrap_err().contains("asks for nothing"));
+        assert!(demands.check().unwrap_err().contains("requires nothing of a provider"));
         let traits =
             NumberedGroup { required: ["HW_A".to_owned()].into(), ..NumberedGroup::default() };
         demands.groups.insert("_B".to_owned(), traits.clone());
         assert_eq!(demands.check(), Ok(()));
         demands.groups.insert("_C".to_owned(), traits);
-        assert!(demands.check().unwrap_err().contains("neither resources nor a subtree"));
+        assert!(demands.check().unwrap_err().contains("needs resources or a same_subtree"));
         let many: Vec<String> = (1..34).map(|nth| nth.to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(with_groups(&many).check().unwrap_err().contains("at most 32"));

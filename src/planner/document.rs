@@ -301,7 +301,7 @@ impl<'f> Flavors<'f> {
         if size.needs.is_empty() && !size.demands.groups.is_empty() && !is_free {
             let name = &server.name;
             return Err(wrong(format!(
-                "server '{name}': traits, aggregates and trees of no group need resources of none"
+                "server '{name}': traits, aggregates and trees outside of numbered groups require resources outside of them"
             )));
         }
         let forbidden: HashSet<&String> = size.forbidden.iter().collect();

@@ -29,8 +29,8 @@ impl Failure {
     pub(super) fn of_end(budget: &Budget<'_>) -> Self {
         if budget.is_full() {
             return Self::Invalid(
-                "a search for places of so many servers of different sizes and groups, on so many \
-                 hosts, takes more memory than a plan may have; ask for fewer at a time"
+                "the search for places needs more memory than a plan may use: there are too many servers of \
+                 different sizes and groups, and hosts; request fewer servers at a time"
                     .to_owned(),
             );
         }

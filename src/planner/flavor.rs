@@ -190,7 +190,7 @@ impl Flavor {
             ("swap", self.swap_mb, 0),
         ];
         let low = |(what, amount, least): &(&str, i32, i32)| {
-            (amount < least).then(|| format!("{what}: at least {least} is wanted"))
+            (amount < least).then(|| format!("{what} must be at least {least}"))
         };
         let specs = || self.extra_specs.iter().flat_map(|(key, value)| [key, value]);
         let many = self.extra_specs.len() > EXTRA_SPECS_MAX;
@@ -198,7 +198,7 @@ impl Flavor {
             .iter()
             .find_map(|(what, text)| text_fault(text).map(|why| format!("{what} {why}")))
             .or_else(|| amounts.iter().find_map(low))
-            .or_else(|| many.then(|| format!("at most {EXTRA_SPECS_MAX} properties are kept")))
+            .or_else(|| many.then(|| format!("more than {EXTRA_SPECS_MAX} properties")))
             .or_else(|| {
                 let fault = specs().filter(|text| !text.is_empty()).find_map(|it| text_fault(it));
                 fault.map(|why| format!("a property {why}"))
@@ -248,7 +248,7 @@ fn extra_spec<'s>(key: &'s str, value: &'s str) -> Result<ExtraSpec<'s>, String>
     match value {
         "required" => Ok(ExtraSpec::Required(suffix, symbol(name)?)),
         "forbidden" => Ok(ExtraSpec::Forbidden(suffix, symbol(name)?)),
-        _ => Err("a trait is required or forbidden".to_owned()),
+        _ => Err("a trait must be required or forbidden".to_owned()),
     }
 }
 
@@ -262,7 +262,7 @@ fn group_suffix(suffix: &str) -> Result<&str, String> {
 
 /// `{"groups": [...]}`, as in the metadata of servers.
 fn groups_in_json(value: &str) -> Result<Vec<String>, String> {
-    let form = "{\"groups\": [...]} is wanted";
+    let form = "must be {\"groups\": [...]}";
     let valet: Value = serde_json::from_str(value).map_err(|_| form.to_owned())?;
     match valet.get("groups") {
         Some(Value::String(text)) => listed(text),
@@ -277,12 +277,12 @@ fn symbol(name: &str) -> Result<&str, String> {
     if !name.is_empty() && name.bytes().all(fits) {
         return Ok(name);
     }
-    Err("a name has upper-case letters, digits and underscores".to_owned())
+    Err("a name must consist of upper-case letters, digits and underscores".to_owned())
 }
 
 fn amount(value: &str) -> Result<i64, String> {
     let amount = value.trim().parse().ok().filter(|amount| (0..=AMOUNT_MAX).contains(amount));
-    amount.ok_or_else(|| format!("an amount from 0 to {AMOUNT_MAX} is wanted"))
+    amount.ok_or_else(|| format!("must be an amount from 0 to {AMOUNT_MAX}"))
 }
 
 #[cfg(test)]
@@ -378,9 +378,9 @@ mod tests {
     #[test]
     fn what_cannot_be_planned_is_refused_with_words() {
         for (key, value, words) in [
-            ("resourcesä:VCPU", "1", "no name of a group"),
-            ("trait a:CUSTOM_A", "required", "no name of a group"),
-            ("group_policy", "any", "group_policy is"),
+            ("resourcesä:VCPU", "1", "not a valid suffix of a group"),
+            ("trait a:CUSTOM_A", "required", "not a valid suffix of a group"),
+            ("group_policy", "any", "group_policy"),
             ("resources:VCPU", "many", "an amount"),
             ("resources:VCPU", "-1", "an amount"),
             ("resources:VCPU", "99999999999", "an amount"),
@@ -388,8 +388,8 @@ mod tests {
             ("resources:", "1", "upper-case"),
             ("trait:CUSTOM_A", "maybe", "required or forbidden"),
             ("aggregate_instance_extra_specs:ssd", "= fast", "not a number"),
-            ("valet", "gold", "is wanted"),
-            ("valet", r#"{"groups": 1}"#, "is wanted"),
+            ("valet", "gold", "must be"),
+            ("valet", r#"{"groups": 1}"#, "must be"),
             ("valet:groups", "[1]", "not of type string"),
         ] {
             let why = flavor(&[(key, value)]).size().unwrap_err();
@@ -405,10 +405,10 @@ mod tests {
             (Flavor { name: String::new(), ..small.clone() }, "the name is empty"),
             (Flavor { name: "a\0b".to_owned(), ..small.clone() }, "control characters"),
             (Flavor { id: "x".repeat(256), ..small.clone() }, "the id is longer"),
-            (Flavor { vcpus: 0, ..small.clone() }, "vcpus: at least 1"),
-            (Flavor { ram_mb: -1, ..small.clone() }, "ram: at least 1"),
-            (Flavor { swap_mb: -1, ..small.clone() }, "swap: at least 0"),
-            (flavor(&[("resources1:A", "1"), ("resources2:A", "1")]), "group_policy is"),
+            (Flavor { vcpus: 0, ..small.clone() }, "vcpus must be at least 1"),
+            (Flavor { ram_mb: -1, ..small.clone() }, "ram must be at least 1"),
+            (Flavor { swap_mb: -1, ..small.clone() }, "swap must be at least 0"),
+            (flavor(&[("resources1:A", "1"), ("resources2:A", "1")]), "group_policy"),
             (flavor(&[("a", "b\n")]), "a property has control"),
         ] {
             let why = bad.check().unwrap_err();

@@ -167,7 +167,7 @@ fn alternatives(
 }
 
 fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec<Placed>, Failure> {
-    let lost = |nth: usize| Failure::bug(format!("the place of server {nth} is none"));
+    let lost = |nth: usize| Failure::bug(format!("server {nth} has no place"));
     let mut found = Vec::with_capacity(stack.servers.len());
     for (nth, server) in stack.servers.iter().enumerate() {
         let (Some(place), Some(it)) =

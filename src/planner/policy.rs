@@ -42,7 +42,7 @@ pub(crate) fn read(value: &Value) -> Result<PlacementPolicy, String> {
     }
     let object = value.as_object().ok_or("not of type string or dictionary")?;
     if let Some(key) = object.keys().find(|key| !["name", "level"].contains(&key.as_str())) {
-        return Err(format!("may have name and level only, and has '{key}'"));
+        return Err(format!("must have no keys but name and level (got '{key}')"));
     }
     let text = |key: &str| {
         let value = object.get(key).map(|value| value.as_str());
@@ -91,7 +91,7 @@ mod tests {
             (json!({"name": 1}), Err("name: not of type string".to_owned())),
             (
                 json!({"name": "pack", "of": 1}),
-                Err("may have name and level only, and has 'of'".to_owned()),
+                Err("must have no keys but name and level (got 'of')".to_owned()),
             ),
             (json!(null), Err("not of type string or dictionary".to_owned())),
         ] {

@@ -35,9 +35,7 @@ pub(crate) fn stack(
         let servers = entry.servers.iter().map(|server| Member::Server(*server));
         let member = |group: &usize| {
             let inner = positions.get(*group).copied().map(Member::Group);
-            inner.ok_or_else(|| {
-                Bug::new(format!("group {} names one that is not there", entry.name))
-            })
+            inner.ok_or_else(|| Bug::new(format!("group {} contains an unknown group", entry.name)))
         };
         let inner = entry.groups.iter().map(member).collect::<Result<Vec<_>, _>>()?;
         if let Some(group) = resolver.groups.get_mut(*position) {
@@ -195,7 +193,7 @@ impl<'r> Resolver<'r> {
         position: usize,
         members: impl Iterator<Item = Member>,
     ) -> Result<(), Rejection> {
-        let missing = || Bug::new(format!("group {position} gets members, and is not there"));
+        let missing = || Bug::new(format!("group {position} does not exist, but gets members"));
         let group = self.groups.get_mut(position).ok_or_else(missing)?;
         let joined = &mut self.joined;
         group.members.extend(members.filter(|member| joined.insert((position, *member))));

@@ -107,7 +107,7 @@ impl Stack {
         let group = |nth: usize| self.groups.get(nth).map_or("?", |it| it.name.as_str());
         let server = |nth: usize| self.servers.get(nth).map_or("?", |it| it.name.as_str());
         match why {
-            Cycle(it) => format!("group '{}' is inside of itself", group(it)),
+            Cycle(it) => format!("group '{}' contains itself", group(it)),
             Unknown(it) => format!("group '{}' has a member that does not exist", group(it)),
             HigherInside { inner, outer } => format!(
                 "grouping scope: nested group's level is higher: '{}' in '{}'",
@@ -123,11 +123,11 @@ impl Stack {
                 format!("server '{server}' is in more than one exclusivity group of one level")
             }
             TooMany(it) => format!(
-                "group '{}' is one too many: a plan has at most {GROUPS_MAX} groups",
+                "group '{}' exceeds the limit: a plan has at most {GROUPS_MAX} groups",
                 group(it)
             ),
             TooDeep(it) => format!(
-                "group '{}' is nested too deep: at most {NESTING_MAX} groups are inside of each other",
+                "group '{}' is nested too deeply: the maximum depth is {NESTING_MAX}",
                 group(it)
             ),
             TooLarge(it) => format!(

@@ -227,7 +227,7 @@ impl World {
 
     /// The provider in an occupied slot.
     pub(crate) fn occupied(&self, slot: u32) -> Provider<'_> {
-        self.at(slot).unwrap_or_else(|| Bug::raise(format!("nobody is in slot {slot}")))
+        self.at(slot).unwrap_or_else(|| Bug::raise(format!("slot {slot} is empty")))
     }
 
     /// The position of a slot in its tree; [`TreePosition::default`] if no provider has the slot.

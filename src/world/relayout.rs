@@ -158,7 +158,8 @@ impl Draft {
     /// Takes a provider out of its slot.
     fn vacate(&mut self, slot: u32) -> MovedProvider {
         let data = self.world.provider_data.get_mut(slot).take();
-        let data = data.unwrap_or_else(|| Bug::raise(format!("nobody leaves slot {slot}")));
+        let data =
+            data.unwrap_or_else(|| Bug::raise(format!("slot {slot} has no provider to move")));
         self.leave(slot, &data);
         let mut rows = Vec::new();
         for &class in data.classes.iter() {

@@ -133,7 +133,7 @@ async fn flavors_have_numbered_groups() {
     assert_eq!(host(&made, "it"), "two");
     let third = json!({"flavor": "net", "numbered_groups": {"1": {"resources": {"VCPU": 1}}}});
     let twice = site.admin().post("/v1/plans", plan("t", only(third))).await;
-    assert!(twice.explanation(400).contains("the group '1' is in the flavor and in the server"));
+    assert!(twice.explanation(400).contains("the group '1' is in both the flavor and the server"));
 }
 
 /// One consumer may have 2 of a card: two groups of 2 need two cards, although one has room for both.
@@ -167,16 +167,19 @@ async fn demands_that_make_no_sense_are_refused() {
     let admin = site.admin();
     let group = || json!({"resources": {"SRIOV_NET_VF": 1}});
     for (properties, words) in [
-        (json!({"numbered_groups": {"1": group(), "2": group()}}), "group_policy is"),
+        (json!({"numbered_groups": {"1": group(), "2": group()}}), "group_policy"),
         (json!({"numbered_groups": {}}), "has neither flavor nor resources"),
         (
             json!({"resources": {"VCPU": 1}, "numbered_groups": {"a b": group()}}),
-            "no name of a group",
+            "not a valid suffix of a group",
         ),
         (json!({"resources": {"VCPU": 1}, "in_tree": "host"}), "in_tree: 'host' is not a UUID"),
         (json!({"resources": {"VCPU": 1}, "member_of": ["in:"]}), "'' is not a UUID"),
-        (json!({"resources": {"VCPU": 1}, "same_subtree": [["_A"]]}), "'_A', which is not there"),
-        (json!({"numbered_groups": {"1": group()}, "required": ["HW_NUMA_ROOT"]}), "of no group"),
+        (json!({"resources": {"VCPU": 1}, "same_subtree": [["_A"]]}), "unknown group '_A'"),
+        (
+            json!({"numbered_groups": {"1": group()}, "required": ["HW_NUMA_ROOT"]}),
+            "outside of numbered",
+        ),
     ] {
         let answer = admin.post("/v1/plans", plan("s", only(properties))).await;
         let why = answer.explanation(400);

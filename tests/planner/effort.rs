@@ -69,9 +69,9 @@ async fn groups_inside_of_groups_hold_nobody_up() {
     create(&admin, "x", json!({"a": server("a", 1)})).await;
     admin.put("/v1/plans/x", update(&layers(40))).await.expect(201);
     for (count, words) in [
-        (65, "is nested too deep: at most 64 groups are inside of each other"),
-        (900, "is nested too deep: at most 64 groups are inside of each other"),
-        (9_900, "is one too many: a plan has at most 1000 groups"),
+        (65, "is nested too deeply: the maximum depth is 64"),
+        (900, "is nested too deeply: the maximum depth is 64"),
+        (9_900, "exceeds the limit: a plan has at most 1000 groups"),
     ] {
         let resources = chain(count);
         let why = admin.put("/v1/plans/x", update(&resources)).await.explanation(400);

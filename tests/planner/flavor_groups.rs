@@ -90,7 +90,7 @@ async fn r56_the_group_must_exist_and_be_for_the_project() {
     let why = tenant.post("/v1/plans", body.clone()).await.explanation(409);
     assert!(why.contains("not a member of exclusivity group 'gone'"), "{why}");
     site.tenant(&member).post("/v1/plans", body).await.expect(201);
-    for (property, words) in [("valet=gold", "is wanted"), ("valet:groups=[1]", "string")] {
+    for (property, words) in [("valet=gold", "must be"), ("valet:groups=[1]", "string")] {
         let why = set(&site, "bad", property).await.unwrap_err();
         assert!(why.contains(words), "{why}");
     }

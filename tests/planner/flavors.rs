@@ -82,13 +82,13 @@ async fn one_is_set_and_unset() {
 async fn what_makes_no_sense_is_refused() {
     let site = Site::new().await;
     for (arguments, words) in [
-        (&["set", "a", "--vcpus", "0", "--ram", "1"][..], "vcpus: at least 1"),
+        (&["set", "a", "--vcpus", "0", "--ram", "1"][..], "vcpus must be at least 1"),
         (&["set", "a", "--vcpus", "1"], "--ram"),
         (&["set", "", "--vcpus", "1", "--ram", "1"], "the name is empty"),
         (&["set", "a", "--vcpus", "1", "--ram", "1", "--id", "1"], "is that of the flavor m1.tiny"),
         (
             &["set", "a", "--vcpus", "1", "--ram", "1", "--property", "resourcesä:VCPU=1"],
-            "no name of a group",
+            "not a valid suffix of a group",
         ),
         (&["load", "/no/such/file"], "/no/such/file"),
     ] {

@@ -175,12 +175,8 @@ async fn terms_that_make_no_sense_are_refused() {
     for (kind, terms, why) in [
         ("diversity", json!({"weight": 3}), "weight is for soft groups only"),
         ("affinity", json!({"max_per_unit": 3}), "are for the group type diversity only"),
-        ("diversity", json!({"max_skew": -1}), "max_skew: not a whole number from 1"),
-        (
-            "affinity",
-            json!({"soft": true, "weight": 0}),
-            "weight: not a whole number from 1 to 1000",
-        ),
+        ("diversity", json!({"max_skew": -1}), "max_skew: not an integer from 1"),
+        ("affinity", json!({"soft": true, "weight": 0}), "weight: not an integer from 1 to 1000"),
         ("diversity", json!({"soft": true, "max_skew": 1}), "a soft group has neither"),
         ("diversity", json!({"soft": true, "group_name": "x"}), "soft is for groups of one plan"),
     ] {

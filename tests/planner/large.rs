@@ -83,7 +83,7 @@ async fn a_plan_with_very_many_sizes_is_refused() {
     let why = site.tenant("p").post("/v1/plans", plan("s", sizes(501))).await.explanation(400);
     assert_eq!(
         why,
-        "Valet error: the servers of a plan have at most 500 different sizes, and these have 501"
+        "Valet error: the servers of a plan may have at most 500 different sizes, but have 501"
     );
     // This number of servers is accepted, and there is no room for them.
     let why = site.tenant("p").post("/v1/plans", plan("s", sizes(500))).await.explanation(409);

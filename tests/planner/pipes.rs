@@ -34,7 +34,7 @@ fn ignored(answer: &crate::site::Answer) -> Value {
 
 /// Returns the warning about a pipe whose servers hold its bandwidth.
 fn not_followed(pipe: &str) -> Value {
-    json!([{"resource": pipe, "type": "ATT::Valet::Pipe", "why": "not followed of the pipe: max"}])
+    json!([{"resource": pipe, "type": "ATT::Valet::Pipe", "why": "ignored properties: max"}])
 }
 
 #[tokio::test(flavor = "multi_thread")]

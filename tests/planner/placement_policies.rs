@@ -187,7 +187,7 @@ async fn malformed_policies_are_refused() {
         (json!("even"), "name: must be pack, spread or balance"),
         (json!({"name": "pack", "level": "row"}), "level: must be host, rack or cluster"),
         (json!({"level": "rack"}), "has no name"),
-        (json!({"name": "pack", "by": "x"}), "may have name and level only, and has 'by'"),
+        (json!({"name": "pack", "by": "x"}), "must have no keys but name and level (got 'by')"),
         (json!(["pack"]), "not of type string or dictionary"),
         (json!(null), "not of type string or dictionary"),
     ] {

@@ -157,7 +157,7 @@ async fn r44_what_an_update_must_not_say() {
     let mut other = good.clone();
     other["stack_id"] = json!("other");
     let why = tenant.put("/v1/plans/stack", other).await.explanation(400);
-    assert!(why.contains("stack_id 'other' is not that of the plan"), "{why}");
+    assert!(why.contains("stack_id 'other' differs from that of the plan"), "{why}");
     for key in ["plan_name", "resources", "resources_update", "stack_id"] {
         let mut body = good.clone();
         body.as_object_mut().unwrap().remove(key);

@@ -167,6 +167,6 @@ async fn r74_without_storage_volumes_are_ignored() {
     let answer = tenant.put("/v1/plans/s", update).await.expect(201);
     assert_eq!(host(&answer.json(), "v"), "store");
     let why = ignored(&answer)[0]["why"].as_str().unwrap().to_owned();
-    assert_eq!(why, "its size is not a whole number of GiB");
+    assert_eq!(why, "its size is not an integer number of GiB");
     assert_eq!(host(&show(&tenant, "s").await, "v"), "store");
 }

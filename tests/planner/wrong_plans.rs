@@ -245,7 +245,7 @@ async fn what_makes_no_sense_is_told_so() {
         (json!({"x".repeat(256): a()}), 400, "the id of a resource"),
         (json!({"a": having(a(), "name", json!("x".repeat(256)))}), 400, "longer than 255"),
         (json!({"a": having(a(), "resource_id", json!("x".repeat(256)))}), 400, "longer than 255"),
-        (json!({id: a(), id.to_uppercase(): a()}), 400, "is there twice"),
+        (json!({id: a(), id.to_uppercase(): a()}), 400, "is duplicated"),
         (json!({"a": having(a(), "locations", json!("r01h01"))}), 400, "not of type array"),
     ] {
         let body = plan("stack", resources);

@@ -180,12 +180,12 @@ mod tests {
             (json!({"in_tree": "h"}), "in_tree: 'h' is not a UUID"),
             (json!({"required": ["in:A,"]}), "names an empty trait"),
             (json!({"numbered_groups": []}), "numbered_groups: not a dictionary"),
-            (json!({"numbered_groups": {"a b": {}}}), "'a b' is no name of a group"),
+            (json!({"numbered_groups": {"a b": {}}}), "'a b' is not a valid suffix of a group"),
             (json!({"root_required": ["!"]}), "root_required: '!' must be NAME or !NAME"),
             (json!({"numbered_groups": {"1": 1}}), "numbered_groups: 1: not a dictionary"),
             (json!({"numbered_groups": {"1": {"x": 1}}}), "'x' is not one of resources"),
             (json!({"numbered_groups": {"1": {"resources": {"VCPU": 0}}}}), "not an amount"),
-            (json!({"group_policy": "both"}), "group_policy is 'none' or 'isolate'"),
+            (json!({"group_policy": "both"}), "group_policy must be 'none' or 'isolate'"),
             (json!({"same_subtree": ["1"]}), "same_subtree: not of type array"),
         ] {
             let why = read(properties).unwrap_err();

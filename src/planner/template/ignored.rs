@@ -76,7 +76,7 @@ pub(super) fn unfollowed(properties: &Object) -> Option<String> {
     let bandwidth = properties.get("bandwidth").and_then(Value::as_object);
     let of_bandwidth = bandwidth.into_iter().flat_map(|it| it.keys().map(String::as_str));
     let of_bandwidth = of_bandwidth.filter(|key| !["min", "units"].contains(key));
-    named(of_bandwidth.chain(keys)).map(|names| format!("not followed of the pipe: {names}"))
+    named(of_bandwidth.chain(keys)).map(|names| format!("ignored properties: {names}"))
 }
 
 /// The first of these names, each cut to a maximum length, and the number of further ones.
@@ -130,7 +130,7 @@ mod tests {
         let pipe = |properties| unfollowed(&serde_json::from_value(properties).unwrap());
         assert_eq!(pipe(json!({"resources": [], "bandwidth": {"min": 1, "units": "kbps"}})), None);
         let some = json!({"resources": [], "bandwidth": {"min": 1, "max": 2}, "latency": 3});
-        let expected = "not followed of the pipe: max, latency";
+        let expected = "ignored properties: max, latency";
         assert_eq!(pipe(some), Some(expected.to_owned()));
     }
 }

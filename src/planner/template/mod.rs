@@ -284,7 +284,7 @@ impl<'r> Reader<'r> {
         let template = &mut self.template;
         for (server, id, hints) in &self.hints {
             for hint in server_groups::ignored_hints(hints) {
-                template.ignore(id, SERVER, format!("the scheduler hint {hint} is not followed"));
+                template.ignore(id, SERVER, format!("the scheduler hint {hint} is not supported"));
             }
             match self.server_groups.find(hints) {
                 Ok(GroupHint::None) => {}
@@ -297,7 +297,7 @@ impl<'r> Reader<'r> {
                     id,
                     SERVER,
                     format!(
-                        "the server group {group} is not in the request: its policy is not known"
+                        "the server group {group} is not in the request, so its policy is unknown"
                     ),
                 ),
                 Err(why) => template.ignore_fault(id, SERVER, why),

@@ -40,7 +40,7 @@ impl Names {
         target: Target,
     ) -> Result<(), Rejection> {
         if self.ids.insert(canonical(id), target).is_some() {
-            return Err(invalid(format!("resource '{id}' is there twice")));
+            return Err(invalid(format!("resource '{id}' is duplicated")));
         }
         if let Some(name) = name {
             self.by_name.entry(name.to_owned()).or_insert(target);

@@ -41,7 +41,7 @@ pub(super) fn read(properties: &Properties<'_>) -> Result<Pipe, String> {
     let kilobits = least.and_then(|least: u64| least.checked_mul(factor));
     let kilobits = kilobits.filter(|it| (1..=KILOBITS_MAX).contains(it));
     let kilobits = kilobits.and_then(|it| i64::try_from(it).ok());
-    let kilobits = kilobits.ok_or("its bandwidth has no min that is a whole number")?;
+    let kilobits = kilobits.ok_or("the min of its bandwidth is not an integer")?;
     Ok(Pipe { ends, kilobits })
 }
 

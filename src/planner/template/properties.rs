@@ -77,7 +77,7 @@ impl Properties<'_> {
             None => size.as_i64(),
         });
         let number = number.filter(|it| (1..=i64::from(i32::MAX)).contains(it));
-        let number = number.ok_or("its size is not a whole number of GiB")?;
+        let number = number.ok_or("its size is not an integer number of GiB")?;
         Ok(Sizing::Resources([("DISK_GB".to_owned(), number)].into()))
     }
 
@@ -115,7 +115,7 @@ impl Properties<'_> {
             let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
             number.filter(|number| (1..=most).contains(number))
         };
-        let wrong = || format!("{key}: not a whole number from 1 to {most}");
+        let wrong = || format!("{key}: not an integer from 1 to {most}");
         value.map(|value| number(value).ok_or_else(wrong)).transpose()
     }
 

@@ -79,11 +79,8 @@ fn groups_have_terms() {
     for (properties, why) in [
         (json!({"soft": 1}), "soft: not of type boolean".to_owned()),
         (json!({"weight": 2}), "weight is for soft groups only".to_owned()),
-        (
-            json!({"soft": true, "weight": 1001}),
-            "weight: not a whole number from 1 to 1000".to_owned(),
-        ),
-        (json!({"max_skew": 0}), "max_skew: not a whole number from 1 to 4294967295".to_owned()),
+        (json!({"soft": true, "weight": 1001}), "weight: not an integer from 1 to 1000".to_owned()),
+        (json!({"max_skew": 0}), "max_skew: not an integer from 1 to 4294967295".to_owned()),
         (
             json!({"max_skew": 1, "group_type": "affinity"}),
             "max_per_unit and max_skew are for the group type diversity only".to_owned(),

@@ -77,7 +77,7 @@ pub enum Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GroupError {
     /// A group contains itself, directly or through others.
-    #[error("group {0} is inside of itself")]
+    #[error("group {0} contains itself")]
     Cycle(usize),
     /// A group has a member that does not exist.
     #[error("group {0} has a member that does not exist")]
@@ -108,7 +108,7 @@ pub enum GroupError {
     #[error("group {0} is one more than {GROUPS_MAX}, the most that a stack may have")]
     TooMany(usize),
     /// The nesting is deeper than [`NESTING_MAX`].
-    #[error("more than {NESTING_MAX} groups are inside of each other in group {0}")]
+    #[error("group {0} is nested more than {NESTING_MAX} deep")]
     TooDeep(usize),
     /// This group brings the members to more than [`MEMBERS_MAX`].
     #[error("with group {0}, all groups together have more than {MEMBERS_MAX} members")]

@@ -55,7 +55,7 @@ fn max_server_per_host(properties: Option<&Value>) -> Result<Option<u32>, String
     let Some(rules) = property(properties, "rules") else { return Ok(None) };
     let rules = rules.as_object().ok_or("rules: not a dictionary")?;
     if rules.keys().any(|key| key != "max_server_per_host") {
-        return Err("rules: may have max_server_per_host only".to_owned());
+        return Err("rules: must have no keys but max_server_per_host".to_owned());
     }
     let Some(most) = rules.get("max_server_per_host").filter(|most| !most.is_null()) else {
         return Ok(None);
@@ -65,9 +65,9 @@ fn max_server_per_host(properties: Option<&Value>) -> Result<Option<u32>, String
         None => most.as_u64().and_then(|it| it.try_into().ok()),
     };
     let number = number.filter(|it| *it > 0);
-    number.map(Some).ok_or_else(|| {
-        format!("rules: max_server_per_host: not a whole number from 1 to {}", u32::MAX)
-    })
+    number
+        .map(Some)
+        .ok_or_else(|| format!("rules: max_server_per_host: not an integer from 1 to {}", u32::MAX))
 }
 
 /// The name that Nova gives to a server group.

@@ -81,8 +81,8 @@ fn what_is_not_followed_is_listed() {
     let found = read(server.as_object().unwrap()).unwrap().of_request().unwrap();
     let why: Vec<&str> = found.ignored.iter().map(|it| it.why.as_str()).collect();
     let group =
-        format!("the server group {outside} is not in the request: its policy is not known");
-    assert_eq!(why, ["the scheduler hint same_host is not followed", &group]);
+        format!("the server group {outside} is not in the request, so its policy is unknown");
+    assert_eq!(why, ["the scheduler hint same_host is not supported", &group]);
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn a_fault_is_that_of_a_request_and_ignored_in_a_stored_plan() {
         (json!({"policy": 1}), "policy: not of type string"),
         (json!({"policy": "legacy"}), "policy 'legacy' is invalid: must be"),
         (json!({"policy": "affinity", "rules": {"max_server_per_host": 1}}), "anti-affinity only"),
-        (json!({"policy": "anti-affinity", "rules": {"x": 1}}), "max_server_per_host only"),
+        (json!({"policy": "anti-affinity", "rules": {"x": 1}}), "no keys but max_server_per_host"),
         (json!({"policy": "anti-affinity", "rules": 1}), "rules: not a dictionary"),
-        (max(json!(0)), "not a whole number from 1"),
-        (max(json!("two")), "not a whole number from 1"),
+        (max(json!(0)), "not an integer from 1"),
+        (max(json!("two")), "not an integer from 1"),
     ] {
         let found = template(&group(&properties), &json!("sg"));
         assert_eq!((found.groups.len(), found.ignored.len()), (0, 1));
