@@ -1,5 +1,5 @@
 //! Clouds of any size to search in, each with a request: what is measured here is counted in
-//! `tests/cost.rs`.
+//! `tests/rules/cost.rs`.
 
 #![expect(clippy::indexing_slicing, reason = "classes and aggregates are those listed here")]
 

@@ -11,8 +11,8 @@ use berth::search::{Group, Policy, Request, Unknown};
 use berth::world::{Catalogue, Name, World};
 use uuid::Uuid;
 
-use crate::oracle::Candidate;
-use crate::properties::search;
+use crate::search::oracle::Candidate;
+use crate::search::properties::search;
 
 const CLASSES: [&str; 7] =
     ["VCPU", "MEMORY_MB", "DISK_GB", "VGPU", "SRIOV_NET_VF", "CUSTOM_VF", "NET_BW"];

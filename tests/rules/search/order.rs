@@ -13,10 +13,10 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use uuid::Uuid;
 
-use crate::cloud::{Cloud, request as asked, uuid};
-use crate::generate::{bounds, catalogue, flat_rows, request, rows};
-use crate::oracle::{Candidate, Oracle};
-use crate::properties::{cases, countable, search};
+use crate::search::cloud::{Cloud, request as asked, uuid};
+use crate::search::generate::{bounds, catalogue, flat_rows, request, rows};
+use crate::search::oracle::{Candidate, Oracle};
+use crate::search::properties::{cases, countable, search};
 
 /// A whole share.
 const WHOLE: i128 = 32_768;

@@ -7,9 +7,9 @@ use berth::search::{Group, Request, Unknown};
 use berth::world::World;
 use proptest::prelude::*;
 
-use crate::cloud::{Cloud, request};
-use crate::generate;
-use crate::properties::{cases, countable};
+use crate::search::cloud::{Cloud, request};
+use crate::search::generate;
+use crate::search::properties::{cases, countable};
 
 fn explained(cloud: &Cloud, query: &str) -> Explanation {
     explain(&cloud.world(), &request(query), 10, |_| false).unwrap()

@@ -8,7 +8,7 @@ use berth::model::TraitId;
 use berth::search::{Group, Next, Order, Policy, Request, Search, Strategy, find};
 use berth::world::{Name, World};
 
-use crate::cloud::{Cloud, request};
+use crate::search::cloud::{Cloud, request};
 
 /// Makes one host with `count` devices of `each` units.
 fn devices(count: usize, each: i32) -> Cloud {

@@ -10,10 +10,10 @@ use berth::search::funnel::{Condition, Funnel, HostChecks, funnel, hosts, withou
 use berth::world::World;
 use proptest::prelude::*;
 
-use crate::cloud::{Cloud, request};
-use crate::generate;
-use crate::oracle::{Candidate, Oracle};
-use crate::properties::{cases, countable};
+use crate::search::cloud::{Cloud, request};
+use crate::search::generate;
+use crate::search::oracle::{Candidate, Oracle};
+use crate::search::properties::{cases, countable};
 
 fn cloud() -> Cloud {
     Cloud::new(
@@ -36,7 +36,7 @@ fn counts(cloud: &Cloud, query: &str) -> Vec<(String, usize, usize)> {
 #[test]
 fn every_condition_can_rule_out_hosts() {
     let cloud = cloud();
-    let uuid = |name: &str| crate::cloud::uuid(name);
+    let uuid = |name: &str| crate::search::cloud::uuid(name);
     for (query, expected) in [
         ("resources1=VCPU:9", vec![("resources1=VCPU:9".to_owned(), 2, 2)]),
         ("resources1=VCPU:1,VGPU:1", vec![("resources1=VGPU:1".to_owned(), 2, 2)]),

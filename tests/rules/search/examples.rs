@@ -1,6 +1,6 @@
 //! Worked examples of the rules, observed on the reference where it is right.
 
-use crate::cloud::Cloud;
+use crate::search::cloud::Cloud;
 
 const NONE: [&str; 0] = [];
 

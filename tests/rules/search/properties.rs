@@ -9,8 +9,8 @@ use berth::world::World;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::generate::{bounds, catalogue, like_request, like_rows, request, rows};
-use crate::oracle::{Candidate, Oracle};
+use crate::search::generate::{bounds, catalogue, like_request, like_rows, request, rows};
+use crate::search::oracle::{Candidate, Oracle};
 
 /// All candidates in the order given, and the providers summarised.
 pub(crate) fn search(

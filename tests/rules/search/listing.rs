@@ -7,9 +7,9 @@ use berth::search::listing::{Filter, list};
 use berth::world::{Provider, World};
 use proptest::prelude::*;
 
-use crate::cloud::{Cloud, uuid};
-use crate::generate::{catalogue, provider_uuid, request, rows};
-use crate::properties::cases;
+use crate::search::cloud::{Cloud, uuid};
+use crate::search::generate::{catalogue, provider_uuid, request, rows};
+use crate::search::properties::cases;
 
 fn cloud() -> Cloud {
     Cloud::new(

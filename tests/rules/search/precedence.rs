@@ -2,7 +2,7 @@
 
 use berth::search::Unknown;
 
-use crate::cloud::Cloud;
+use crate::search::cloud::Cloud;
 
 fn cloud() -> Cloud {
     Cloud::new("cn1; VCPU:8; HW_X; A\n cn2; VCPU:8 DISK_GB:10; HW_Y; B")

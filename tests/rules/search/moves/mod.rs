@@ -18,11 +18,11 @@ use berth::world::World;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::cloud::{Cloud, inventory, request};
-use crate::effort::puzzle_amounts;
-use crate::generate;
-use crate::oracle::Oracle;
-use crate::properties::{cases, countable};
+use crate::search::cloud::{Cloud, inventory, request};
+use crate::search::effort::puzzle_amounts;
+use crate::search::generate;
+use crate::search::oracle::Oracle;
+use crate::search::properties::{cases, countable};
 
 /// Nothing has to be kept.
 const ANYWHERE: Departure = Departure::Moves(KeptProperties { traits: false, aggregates: false });
@@ -262,7 +262,7 @@ fn what_drained_hosts_hold_is_placed_elsewhere() {
     let world = cloud.world();
     let keeping = KeptProperties { traits: true, aggregates: true };
     let of = |names: &[&str]| {
-        let id = |name: &&str| world.provider(crate::cloud::uuid(name)).unwrap().id();
+        let id = |name: &&str| world.provider(crate::search::cloud::uuid(name)).unwrap().id();
         let hosts: Vec<ProviderId> = names.iter().map(id).collect();
         let is_there = |it: &&ConsumerRow| hosts.contains(&it.allocations[0].0);
         let there: Vec<ConsumerRow> = consumers.iter().filter(is_there).cloned().collect();
@@ -304,7 +304,7 @@ fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
     assert!(targets.is_complete);
     assert_eq!((found.plan, found.is_proven), (None, false));
     let keeping = KeptProperties { traits: false, aggregates: false };
-    let host = world.provider(crate::cloud::uuid("cn1")).unwrap().id();
+    let host = world.provider(crate::search::cloud::uuid("cn1")).unwrap().id();
     let drained = drain(&world, &[host], &[], &consumers, keeping, || false);
     assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
 }
@@ -396,7 +396,7 @@ fn nothing_that_is_gone_has_a_place_for_what_drained_hosts_hold() {
     );
     let world = cloud.world();
     let of = |names: &[&str]| {
-        let id = |name: &&str| world.provider(crate::cloud::uuid(name)).unwrap().id();
+        let id = |name: &&str| world.provider(crate::search::cloud::uuid(name)).unwrap().id();
         let gone: Vec<ProviderId> = names.iter().map(id).collect();
         let keeping = KeptProperties { traits: false, aggregates: false };
         drain(&world, &[id(&"cn1")], &gone, &consumers, keeping, || false).without_place

@@ -11,8 +11,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::generate::{Likeness, catalogue, likeness, request, row};
-use crate::properties::{cases, search};
+use crate::search::generate::{Likeness, catalogue, likeness, request, row};
+use crate::search::properties::{cases, search};
 
 /// One thing that happens to a cloud.
 #[derive(Clone, Debug)]
@@ -168,7 +168,10 @@ fn seen(world: &World) -> BTreeMap<ProviderId, (ProviderRow, Vec<ProviderId>)> {
     world.providers().map(seen).collect()
 }
 
-fn candidates(world: &Arc<World>, request: &Request) -> Option<Vec<crate::oracle::Candidate>> {
+fn candidates(
+    world: &Arc<World>,
+    request: &Request,
+) -> Option<Vec<crate::search::oracle::Candidate>> {
     let mut found = search(world, request).ok()?.0;
     found.sort();
     Some(found)
@@ -232,7 +235,8 @@ fn a_tree_may_grow_beyond_a_block_and_shrink_again() {
     let mut rows = Rows::default();
     let like = |id: i64| {
         let mut like = row(id, None, id, Likeness::default());
-        like.inventories = vec![crate::cloud::inventory("VCPU", i32::try_from(id).unwrap())];
+        like.inventories =
+            vec![crate::search::cloud::inventory("VCPU", i32::try_from(id).unwrap())];
         like
     };
     let mut world = World::build(catalogue(), vec![like(1)]);
@@ -254,7 +258,8 @@ fn a_tree_may_grow_beyond_a_block_and_shrink_again() {
     let scratch = World::build(catalogue(), rows.rows.values().cloned().collect());
     assert_eq!(seen(&world), seen(&scratch));
     let found = |world: &World| {
-        let request = crate::cloud::request("resources1=VCPU:300&resources2=VCPU:690&limit=100000");
+        let request =
+            crate::search::cloud::request("resources1=VCPU:300&resources2=VCPU:690&limit=100000");
         candidates(&Arc::new(world.clone()), &request).unwrap()
     };
     // 690 fits into eleven providers, and 300 then into all others.

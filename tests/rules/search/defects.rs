@@ -1,7 +1,7 @@
 //! Defects of the reference, which Berth does not have, except for D3.
 
-use crate::cloud::Cloud;
-use crate::examples::{shared_disk, two_nodes};
+use crate::search::cloud::Cloud;
+use crate::search::examples::{shared_disk, two_nodes};
 
 const NONE: [&str; 0] = [];
 

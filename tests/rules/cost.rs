@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-#[path = "../benches/speed/clouds.rs"]
+#[path = "../../benches/speed/clouds.rs"]
 mod clouds;
 
 use std::collections::BTreeSet;

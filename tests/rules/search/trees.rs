@@ -11,8 +11,8 @@ use berth::world::World;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::generate::{catalogue, request, rows};
-use crate::properties::{cases, search};
+use crate::search::generate::{catalogue, request, rows};
+use crate::search::properties::{cases, search};
 
 type Allocations = BTreeMap<(Uuid, ClassId), i64>;
 

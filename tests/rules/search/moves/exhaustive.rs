@@ -5,8 +5,8 @@ use std::fmt::Write;
 use proptest::prelude::*;
 
 use super::{ANYWHERE, found, with_consumers};
-use crate::cloud::{Cloud, request};
-use crate::properties::cases;
+use crate::search::cloud::{Cloud, request};
+use crate::search::properties::cases;
 use berth::search::moves::Departure;
 
 /// Amounts of `VCPU` and `DISK_GB`.

@@ -9,7 +9,7 @@ use proptest::option::weighted;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::cloud::unused;
+use crate::search::cloud::unused;
 
 pub(crate) const CLASSES: [&str; 3] = ["VCPU", "MEMORY_MB", "DISK_GB"];
 pub(crate) const TRAITS: [&str; 4] = ["MISC_SHARES_VIA_AGGREGATE", "HW_A", "HW_B", "HW_C"];

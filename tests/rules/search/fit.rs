@@ -15,10 +15,10 @@ use berth::world::World;
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use crate::cloud::{Cloud, request};
-use crate::generate;
-use crate::oracle::Oracle;
-use crate::properties::{cases, countable};
+use crate::search::cloud::{Cloud, request};
+use crate::search::generate;
+use crate::search::oracle::Oracle;
+use crate::search::properties::{cases, countable};
 
 fn fitting(world: &World, request: &Request, excluded: &Excluded, by: Option<&GroupBy>) -> Fit {
     let parameters = CountParameters { request, excluded, names_max: 1000, by };
@@ -128,7 +128,7 @@ fn what_is_shared_counts_once() {
     // Without a pool, hosts of its aggregate have no disk.
     let world = cloud.world();
     let mut excluded = Excluded::default();
-    excluded.lose(&world, world.provider(crate::cloud::uuid("pool a")).unwrap().id());
+    excluded.lose(&world, world.provider(crate::search::cloud::uuid("pool a")).unwrap().id());
     let without = fitting(&world, &request("resources=VCPU:1,DISK_GB:10"), &excluded, None);
     assert_eq!(without.total, Bounds::exactly(7));
 }
@@ -192,7 +192,7 @@ fn hosts_are_grouped_by_traits_and_aggregates() {
             (some("HW_Z"), 1, 0, 0)
         ]
     );
-    let uuid = |name: &str| Some(crate::cloud::uuid(name).to_string());
+    let uuid = |name: &str| Some(crate::search::cloud::uuid(name).to_string());
     assert_eq!(
         of(&GroupBy::Aggregate),
         [(uuid("A"), 2, 2, 6), (uuid("B"), 1, 1, 2), (None, 2, 1, 1)]

@@ -9,7 +9,7 @@ use berth::search::fit::{CountParameters, Excluded, fit};
 use berth::search::trees::trees;
 use berth::search::{Next, Request, find};
 
-use crate::cloud::{Cloud, request};
+use crate::search::cloud::{Cloud, request};
 
 /// A family of requests that grow with their size. Each cloud lacks one thing, unless it is near: then it has just
 /// enough.
