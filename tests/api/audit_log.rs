@@ -11,8 +11,7 @@ use uuid::Uuid;
 use crate::support::app::Berth;
 use crate::support::postgres;
 use crate::support::process::{Server, free_port, signal};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::support::served::PATIENCE;
 
 /// A replica with an audit log.
 struct Audited {

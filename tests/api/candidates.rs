@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::support::app::Berth;
 use crate::support::cloud::Host;
+use crate::support::cluster::until;
 use crate::support::postgres::database;
 
 /// Creates a host with `count` devices of `each` units.
@@ -133,9 +134,7 @@ async fn a_slow_client_does_not_keep_an_old_world() {
     let old = Arc::downgrade(&berth.app().store.world().await.unwrap());
     berth.host("new", &[]).await;
     drop(berth.app().store.world().await.unwrap());
-    while old.upgrade().is_some() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the world of before is gone", async || old.upgrade().is_none()).await;
     assert_eq!(berth.app().streams.held(), 0);
     // The candidates found in time are sent, and the response is visibly incomplete.
     assert!(to_bytes(answer.into_body(), usize::MAX).await.is_err());

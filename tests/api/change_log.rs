@@ -13,9 +13,7 @@ use crate::support::app::Berth;
 use crate::support::cloud::Host;
 use crate::support::cluster::Cluster;
 use crate::support::postgres;
-
-/// Timeout for anything that must happen, on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+use crate::support::served::PATIENCE;
 
 /// Nothing is cut off while a test lasts.
 const NEVER: Pruning =

@@ -2,13 +2,16 @@
 //! afterwards, and usage adds up.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use uuid::Uuid;
 
 use crate::support::cloud::{Host, claim_body};
+use crate::support::cluster::until;
 use crate::support::process::{Server, signal};
 
 const HOSTS: u128 = 4;
@@ -29,18 +32,37 @@ async fn build(server: &Server) {
     }
 }
 
-/// Claims until it is stopped. Returns the consumers whose claims were acknowledged.
-async fn claim_until(server: &Server, stop: &AtomicBool, seed: u128) -> Vec<Uuid> {
+/// A load of claims.
+#[derive(Default)]
+struct Load {
+    stop: AtomicBool,
+    acknowledged: AtomicUsize,
+}
+
+impl Load {
+    /// Waits until this number of further claims has been acknowledged.
+    async fn wait_for(&self, claims: usize) {
+        let before = self.acknowledged.load(Ordering::Relaxed);
+        let enough = async || self.acknowledged.load(Ordering::Relaxed) >= before + claims;
+        until("claims are acknowledged", enough).await;
+    }
+}
+
+/// Claims until the load is stopped. Returns the consumers whose claims were acknowledged.
+async fn claim_until(server: &Server, load: &Load, seed: u128) -> Vec<Uuid> {
     let mut acknowledged = Vec::new();
     let mut nth = 0;
-    while !stop.load(Ordering::Relaxed) {
+    while !load.stop.load(Ordering::Relaxed) {
         nth += 1;
         let consumer = Uuid::new_v4();
         let hosts = [host((seed + nth) % HOSTS), host((seed + nth + 1) % HOSTS)];
         let body = claim_body(None, &hosts.map(|host| (host, "VCPU", 1)));
         let path = format!("/allocations/{consumer}");
         match server.ask("PUT", &path, Some(&body)).await {
-            Ok((204, _)) => acknowledged.push(consumer),
+            Ok((204, _)) => {
+                acknowledged.push(consumer);
+                load.acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
             Ok((503, _)) | Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             Ok((status, body)) => panic!("{status}: {body}"),
         }
@@ -48,18 +70,18 @@ async fn claim_until(server: &Server, stop: &AtomicBool, seed: u128) -> Vec<Uuid
     acknowledged
 }
 
-/// Runs a load of eight clients over `disaster`; gives what was acknowledged.
-async fn under_load(server: &Arc<Server>, disaster: impl AsyncFnOnce(&Server)) -> Vec<Uuid> {
-    let stop = Arc::new(AtomicBool::new(false));
+/// Runs a load of eight clients over `disaster`, and returns the consumers whose claims were acknowledged.
+async fn under_load(server: &Arc<Server>, disaster: impl AsyncFnOnce(&Load)) -> Vec<Uuid> {
+    let load = Arc::new(Load::default());
     let clients: Vec<_> = (0..8)
         .map(|seed| {
-            let (server, stop) = (Arc::clone(server), Arc::clone(&stop));
-            tokio::spawn(async move { claim_until(&server, &stop, seed).await })
+            let (server, load) = (Arc::clone(server), Arc::clone(&load));
+            tokio::spawn(async move { claim_until(&server, &load, seed).await })
         })
         .collect();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    disaster(server).await;
-    stop.store(true, Ordering::Relaxed);
+    load.wait_for(21).await;
+    disaster(&load).await;
+    load.stop.store(true, Ordering::Relaxed);
     let mut acknowledged = Vec::new();
     for client in clients {
         acknowledged.extend(client.await.unwrap());
@@ -83,12 +105,18 @@ async fn a_killed_postgresql_loses_nothing_that_was_acknowledged() {
     open_to_all(directory.path());
     let server = Arc::new(Server::start(directory.path()).await);
     build(&server).await;
-    let acknowledged = under_load(&server, async |server: &Server| {
+    let acknowledged = under_load(&server, async |load: &Load| {
         for _ in 0..2 {
-            signal("KILL", &server.postgres());
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            let killed = server.postgres();
+            signal("KILL", &killed);
+            let file = server.directory.join("data/postgres/postmaster.pid");
+            until("PostgreSQL is started again", async || {
+                let text = std::fs::read_to_string(&file).unwrap_or_default();
+                text.lines().next().is_some_and(|pid| pid != killed)
+            })
+            .await;
             server.ready().await;
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            load.wait_for(21).await;
         }
     })
     .await;
@@ -103,10 +131,7 @@ async fn a_killed_berth_loses_nothing_that_was_acknowledged() {
     open_to_all(directory.path());
     let server = Arc::new(Server::start(directory.path()).await);
     build(&server).await;
-    let acknowledged = under_load(&server, async |server: &Server| {
-        signal("KILL", &server.pid());
-    })
-    .await;
+    let acknowledged = under_load(&server, async |_: &Load| signal("KILL", &server.pid())).await;
     assert!(acknowledged.len() > 20, "{}", acknowledged.len());
     drop(server);
     let server = Server::start(directory.path()).await;
@@ -159,17 +184,15 @@ async fn a_second_signal_stops_at_once() {
     open_to_all(directory.path());
     let mut server = Server::start(directory.path()).await;
     // A request whose body never comes keeps the first one waiting.
-    let mut stuck = tokio::net::TcpStream::connect(&server.address).await.unwrap();
+    let mut stuck = TcpStream::connect(&server.address).await.unwrap();
     let head = "POST /resource_providers HTTP/1.1\r\nhost: x\r\nx-auth-token: admin\r\n\
-                content-type: application/json\r\ncontent-length: 100\r\n\r\n{";
-    tokio::io::AsyncWriteExt::write_all(&mut stuck, head.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+                content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n\r\n";
+    stuck.write_all(head.as_bytes()).await.unwrap();
+    stuck.read_exact(&mut [0; 25]).await.unwrap();
     signal("TERM", &server.pid());
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    until("it stops listening", async || TcpStream::connect(&server.address).await.is_err()).await;
     signal("TERM", &server.pid());
-    let began = std::time::Instant::now();
-    assert_eq!(server.wait().code(), Some(130));
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!(server.ended().await.0, Some(130));
 }
 
 /// As root, the private PostgreSQL runs as another user, who must be able to get there.

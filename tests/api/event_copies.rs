@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::events::{Following, replica};
@@ -15,6 +15,7 @@ use crate::support::app::Berth;
 use crate::support::cloud::{Host, claim_body};
 use crate::support::postgres;
 use crate::support::process::{Server, signal};
+use crate::support::served::PATIENCE;
 
 /// A copy of a cloud: what a client knows from one bulk read and the events since.
 #[derive(Default)]
@@ -247,7 +248,14 @@ async fn killed(database: &PgConnectOptions) -> usize {
             })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let mut session = PgConnection::connect_with(database).await.unwrap();
+    let claims = "select count(*) from allocations a join providers p on p.id = provider_id
+                  where p.name = 'killed'";
+    let began = Instant::now();
+    while sqlx::query_scalar::<_, i64>(claims).fetch_one(&mut session).await.unwrap() <= 30 {
+        assert!(began.elapsed() < PATIENCE, "it claims nothing");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     signal("KILL", &server.pid());
     let mut count = 0;
     for client in clients {

@@ -12,16 +12,15 @@ use berth::store::{EventLog, Pruning, StoreOptions};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::cloud::claim_body;
+use crate::support::cluster::until;
 use crate::support::postgres;
 use crate::support::process::{Server, free_port, signal};
-
-/// Timeout for anything that must happen.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::support::served::{PATIENCE, Served, get, rest, wide};
 
 fn keeping(database: &PgConnectOptions) -> StoreOptions {
     let events = Some(EventLog { hours: 1, write: written });
@@ -45,13 +44,24 @@ pub(crate) struct Following {
 }
 
 impl Following {
+    /// Waits for a place: that of a client that has gone is free a moment later.
     pub(crate) async fn new(berth: &Berth, query: &str) -> Self {
-        let request = Request::get(format!("/-/v1/events{query}"))
-            .header("host", "localhost")
-            .header("x-auth-token", "admin")
-            .header("accept-encoding", "gzip")
-            .body(Body::empty());
-        let answer = berth.answer(request.unwrap()).await;
+        let ask = async || {
+            let request = Request::get(format!("/-/v1/events{query}"))
+                .header("host", "localhost")
+                .header("x-auth-token", "admin")
+                .header("accept-encoding", "gzip")
+                .body(Body::empty());
+            berth.answer(request.unwrap()).await
+        };
+        let mut answer = ask().await;
+        until("there is a place", async || {
+            if answer.status() == 503 {
+                answer = ask().await;
+            }
+            answer.status() != 503
+        })
+        .await;
         assert_eq!(answer.status(), 200);
         assert!(!answer.headers().contains_key("content-encoding"));
         Self { body: answer.into_body().into_data_stream(), read: Vec::new() }
@@ -260,9 +270,10 @@ async fn a_gap_is_said() {
     let pruner = StoreOptions { pruning, ..keeping(&database) };
     let _pruner = Berth::opened(pruner, Options::default()).await;
     let rows = "select count(*) from events";
-    while sqlx::query_scalar::<_, i64>(rows).fetch_one(&mut session).await.unwrap() > 1 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until("what is old is gone", async || {
+        sqlx::query_scalar::<_, i64>(rows).fetch_one(&mut session).await.unwrap() <= 1
+    })
+    .await;
     let mut following = Following::new(&berth, &format!("?since={since}")).await;
     assert_eq!(following.change().await["provider"]["name"], "four");
     gap(since - 1).await;
@@ -286,9 +297,10 @@ async fn a_server_on_which_nothing_changes_has_no_gap() {
         assert_eq!(following.change().await["provider"]["name"], name);
         // The rows go in the second round after the change, at the latest.
         let rows = "select count(*) from change_log";
-        while sqlx::query_scalar::<_, i64>(rows).fetch_one(&mut session).await.unwrap() > 0 {
-            tokio::time::sleep(period).await;
-        }
+        until("the change log is empty", async || {
+            sqlx::query_scalar::<_, i64>(rows).fetch_one(&mut session).await.unwrap() == 0
+        })
+        .await;
         tokio::time::sleep(4 * period).await;
     }
     let begun = "select count(*) from event_batches where count = 0";
@@ -338,7 +350,7 @@ async fn a_slow_reader_is_cut_off_with_a_word() {
     let mut following = Following::new(&berth, "").await;
     // One place is left for other projects.
     berth.get("/-/v1/events").await.expect(503);
-    tokio::time::sleep(patience * 3).await;
+    drop(Following::new(&berth, "").await);
     let mut last = Value::Null;
     while let Some(event) = following.next().await {
         last = event;
@@ -362,15 +374,13 @@ async fn an_answer_lasts_for_so_long_and_ends_with_the_server() {
     assert_eq!(following.change().await["kind"], "end");
     assert_eq!(following.next().await, None);
     let berth = replica(&berth.database).await;
-    let wide = crate::support::served::wide();
-    let served = crate::support::served::Served::new(&berth, wide).await;
-    let address = served.address();
-    let request = crate::support::served::get("/-/v1/events");
-    let following = tokio::spawn(async move {
-        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        crate::support::served::converse(stream, request.as_bytes()).await
-    });
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let served = Served::new(&berth, wide()).await;
+    let mut stream = served.connect().await;
+    stream.write_all(get("/-/v1/events").as_bytes()).await.unwrap();
+    let mut first = [0; 15];
+    stream.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    let following = tokio::spawn(async move { rest(&mut stream).await });
     served.stop().await;
     let told = following.await.unwrap();
     assert!(told.contains("the server is stopping"), "{told}");
@@ -384,8 +394,6 @@ async fn when_the_client_goes_its_place_is_free() {
         let mut following = Following::new(&berth, "").await;
         following.next().await.unwrap();
         drop(following);
-        // The task ends a moment later.
-        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 

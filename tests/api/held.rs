@@ -1,8 +1,6 @@
 //! A row that another transaction holds: only requests that need it wait, for a bounded time, and then fail with
 //! 503. In each test the row is held until the others have got their responses.
 
-use std::time::Duration;
-
 use axum::http::header::RETRY_AFTER;
 use futures_util::future::join_all;
 use serde_json::json;
@@ -12,6 +10,7 @@ use uuid::Uuid;
 
 use crate::support::app::{Answer, Berth};
 use crate::support::cloud::Host;
+use crate::support::cluster::until;
 
 /// Takes a row's lock as an administrator with psql would.
 pub(crate) async fn hold<'c>(
@@ -37,15 +36,11 @@ fn claim(
 
 /// Waits until a session of Berth waits for a lock.
 async fn until_it_waits(observer: &mut PgConnection) {
-    while !waits(observer).await {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    until("a session waits for a lock", async || waits(observer).await).await;
 }
 
 async fn until_nobody_waits(observer: &mut PgConnection) {
-    while waits(observer).await {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    until("no session waits for a lock", async || !waits(observer).await).await;
 }
 
 /// Whether Berth waits for a lock.

@@ -4,14 +4,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::process::{Server, signal};
-
-/// Far longer than a change takes to be seen.
-const TAKEN_MAX: Duration = Duration::from_secs(20);
+use crate::support::served::PATIENCE;
 
 async fn becomes(server: &Server, status: u16) {
     let began = Instant::now();
     while server.ask("GET", "/traits", None).await.unwrap().0 != status {
-        assert!(began.elapsed() < TAKEN_MAX, "no {status}");
+        assert!(began.elapsed() < PATIENCE, "no {status}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
@@ -19,7 +17,7 @@ async fn becomes(server: &Server, status: u16) {
 async fn is_logged(server: &Server, words: &str) {
     let began = Instant::now();
     while !std::fs::read_to_string(server.directory.join("berth.log")).unwrap().contains(words) {
-        assert!(began.elapsed() < TAKEN_MAX, "{words:?} is not in the log");
+        assert!(began.elapsed() < PATIENCE, "{words:?} is not in the log");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

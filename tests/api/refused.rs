@@ -7,6 +7,7 @@ use berth::http::{Options, RefusedSettings};
 use serde_json::{Value, json};
 
 use crate::support::app::{Answer, Berth};
+use crate::support::cluster::until;
 use crate::support::postgres;
 use crate::support::process::Server;
 
@@ -24,13 +25,13 @@ fn id(answer: &Answer) -> String {
 
 /// Returns the kept facts about a request, when its conditions have been counted.
 async fn kept(berth: &Berth, id: &str) -> Value {
-    loop {
-        let found = berth.get(&format!("/-/v1/refused/{id}")).await.expect(200).json();
-        if found["requests"][0]["left_out"] != "pending" {
-            return found;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let mut found = Value::Null;
+    until("its conditions are counted", async || {
+        found = berth.get(&format!("/-/v1/refused/{id}")).await.expect(200).json();
+        found["requests"][0]["left_out"] != "pending"
+    })
+    .await;
+    found
 }
 
 async fn listed(berth: &Berth, query: &str) -> Vec<String> {

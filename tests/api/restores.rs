@@ -11,9 +11,7 @@ use uuid::Uuid;
 use crate::support::app::Berth;
 use crate::support::cloud::Host;
 use crate::support::cluster::{Cluster, programs};
-
-/// Timeout for the first response of a started server, on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+use crate::support::served::PATIENCE;
 
 /// Waits until reads succeed.
 async fn until_back(berth: &Berth) {

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::Once;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use berth::fairness::watch::Watch;
 use berth::http::app::Options;
@@ -20,6 +20,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use uuid::Uuid;
 
 use crate::support::app::Berth;
+use crate::support::cluster::until;
 use crate::support::postgres;
 
 /// Occurs only in the statement of a refresh.
@@ -167,9 +168,10 @@ async fn until_held_up(observer: &mut PgConnection) {
     let held_up = "select exists (select from pg_stat_activity where application_name = 'berth'
                    and datname = current_database()
                    and (wait_event_type = 'Lock' or wait_event = 'PgSleep'))";
-    while !sqlx::query_scalar::<_, bool>(held_up).fetch_one(&mut *observer).await.unwrap() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("a session is held up", async || {
+        sqlx::query_scalar::<_, bool>(held_up).fetch_one(&mut *observer).await.unwrap()
+    })
+    .await;
 }
 
 /// Lets everybody go on until all wait for the database: nothing else takes another thread.

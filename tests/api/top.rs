@@ -40,12 +40,15 @@ async fn what_a_server_does_is_told_as_json() {
         serde_json::from_str::<Value>(&told).unwrap_or_else(|why| panic!("{why}: {told}"))
     };
     let writing = async {
-        for generation in 1..=40 {
+        for generation in 1.. {
             write(generation).await;
             tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
     };
-    let (told, ()) = tokio::join!(top(admin.clone()), writing);
+    let told = tokio::select! {
+        told = top(admin.clone()) => told,
+        () = writing => unreachable!(),
+    };
     assert_eq!(told["server_unknown"], Value::Null);
     assert_eq!(told["server"]["is_ready"], true);
     assert_eq!(told["server"]["providers"], 1.0);

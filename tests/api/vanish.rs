@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::events::with as with_events;
 use crate::support::app::Berth;
 use crate::support::cloud::{Host, claim_body};
+use crate::support::cluster::until;
 use crate::support::postgres;
 use crate::support::served::{PATIENCE, Served, last_words, wide};
 
@@ -63,15 +64,14 @@ async fn clients_that_vanish_leave_nothing_half_done() {
             consumers.push(consumer);
         }
     }
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let stuck: i64 = sqlx::query_scalar(
-        "select count(*) from pg_stat_activity
-         where datname = current_database() and state like 'idle in transaction%'",
-    )
-    .fetch_one(&mut berth.session().await)
-    .await
-    .unwrap();
-    assert_eq!(stuck, 0);
+    let mut session = berth.session().await;
+    until("no session is within a transaction", async || {
+        let busy = "select count(*) from pg_stat_activity where datname = current_database()
+                    and pid <> pg_backend_pid()
+                    and (state = 'active' or state like 'idle in transaction%')";
+        sqlx::query_scalar::<_, i64>(busy).fetch_one(&mut session).await.unwrap() == 0
+    })
+    .await;
     berth.audit().await;
     let mut held = 0;
     for consumer in consumers {
@@ -113,9 +113,7 @@ async fn a_write_outlives_its_client_while_the_database_stands_still() {
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
     // Theirs were set aside while the table was locked: ours may come first.
     for consumer in consumers {
-        while berth.held(consumer).await == json!({}) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        until("it is written", async || berth.held(consumer).await != json!({})).await;
     }
     assert_eq!(berth.usages(host).await, json!({"VCPU": 6}));
     berth.audit().await;
@@ -138,7 +136,7 @@ async fn a_client_that_dawdles_over_its_head_is_cut_off() {
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
-    tokio::time::timeout(Duration::from_secs(5), read).await.expect("closed").ok();
+    tokio::time::timeout(PATIENCE, read).await.expect("closed").ok();
     assert!(answer.starts_with(b"HTTP/1.1 200"));
 }
 
@@ -161,10 +159,11 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
          x-auth-token: admin\r\nopenstack-api-version: placement 1.39\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    stream.readable().await.unwrap();
+    until("the search is given up", async || berth.app().streams.held() == 0).await;
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
-    drop(tokio::time::timeout(Duration::from_secs(20), read).await.expect("cut off"));
+    drop(tokio::time::timeout(PATIENCE, read).await.expect("cut off"));
     assert!(answer.starts_with(b"HTTP/1.1 200"));
     assert!(!answer.ends_with(b"0\r\n\r\n"), "the answer would have been far longer");
 }

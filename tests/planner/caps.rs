@@ -1,7 +1,5 @@
 //! Caps of a project in the planner, on concurrent work and on stored rows.
 
-use std::time::Duration;
-
 use berth::http::app::{Options, PlannerSettings};
 use berth::store::planner::caps::Caps;
 use futures_util::future::join_all;
@@ -10,6 +8,7 @@ use sqlx::Connection;
 
 use crate::site::Site;
 use crate::stack::{create, plan, server, show};
+use crate::support::cluster::until;
 
 async fn site(settings: PlannerSettings) -> Site {
     let site = Site::with(Options { planner: settings, ..Options::default() }).await;
@@ -139,19 +138,15 @@ async fn a_project_waits_for_itself_and_for_nobody_else() {
     let mut observer = site.session().await;
     let waits = "select exists(select from pg_stat_activity where wait_event_type = 'Lock'
                  and query like 'insert into plans%' and datname = current_database())";
-    while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut observer).await.unwrap() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("the first one waits", async || {
+        sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut observer).await.unwrap()
+    })
+    .await;
     // One of these two waits, and the other gets 429.
     let (second, third) = (ask("s1"), ask("s2"));
-    let told = loop {
-        let done = [&second, &third].map(tokio::task::JoinHandle::is_finished);
-        if done.contains(&true) {
-            break done;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
-    assert_ne!(told, [true, true]);
+    let done = || [&second, &third].map(tokio::task::JoinHandle::is_finished);
+    until("one of them has a response", async || done().contains(&true)).await;
+    assert_ne!(done(), [true, true]);
     // Reads are served, and so are all other projects.
     tenant.get("/v1/plans").await.expect(200);
     create(&site.tenant("q"), "s0", servers("q", 1)).await;

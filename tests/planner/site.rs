@@ -3,9 +3,8 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use berth::fairness::watch::Watch;
 use berth::http::Api;
-use berth::http::app::{App, Options};
+use berth::http::app::{App, Options, PlannerSettings};
 use berth::http::edge::listener::{Endpoint, Listener};
 use berth::http::edge::server::ServerListeners;
 use berth::store::{Store, StoreOptions};
@@ -15,6 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use uuid::Uuid;
 
+use crate::support::app::slow;
 use crate::support::postgres;
 use crate::support::served::{PATIENCE, Served, wide};
 
@@ -61,18 +61,10 @@ pub struct Host<'a> {
     pub traits: &'a [&'a str],
 }
 
-/// The clock of plans runs slower by this factor, so that they have the same result on a busy machine.
-const SLOWER: u32 = 5;
-
 /// Timeout for a server and its database to return after they were killed.
 const RETURN_MAX: Duration = Duration::from_mins(2);
 /// Pause before a request to a missing server is repeated.
 const RETURN_PAUSE: Duration = Duration::from_millis(50);
-
-fn slow() -> Watch {
-    let began = Instant::now();
-    Watch::of(move || began + began.elapsed() / SLOWER)
-}
 
 impl Site {
     /// Over a fresh database.
@@ -97,7 +89,11 @@ impl Site {
         Self::opened(opening, Options::default()).await
     }
 
-    async fn opened(opening: StoreOptions, options: Options) -> Self {
+    async fn opened(opening: StoreOptions, mut options: Options) -> Self {
+        if options.planner.turn_wait == PlannerSettings::default().turn_wait {
+            // On a busy machine, a plan waits longer for its turn.
+            options.planner.turn_wait = PATIENCE;
+        }
         let database = opening.hosts[0].clone();
         let store = Store::open(opening).await.unwrap();
         Self::serving(App::new(store, options).with_watch(slow()), &database).await

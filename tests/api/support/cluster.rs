@@ -299,6 +299,6 @@ pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let began = std::time::Instant::now();
     while !is_so().await {
         assert!(began.elapsed() < PATIENCE, "{what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

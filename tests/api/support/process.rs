@@ -13,7 +13,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection as _, PgConnection};
 
 /// Timeout for the first response of a server, including recovery after a crash.
-const READY_MAX: Duration = Duration::from_mins(1);
+const READY_MAX: Duration = Duration::from_mins(2);
 
 /// A server with a private PostgreSQL under a directory of its own.
 pub struct Server {
@@ -74,7 +74,7 @@ impl Server {
             .unwrap();
         // Installed already, if this is not the first server.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build().unwrap();
+        let client = reqwest::Client::builder().timeout(READY_MAX).build().unwrap();
         Self { child, directory: directory.to_owned(), address: address.to_owned(), client }
     }
 

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::app::Berth;
 
 /// Timeout for anything that must happen, on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A server in this process. It stops on request, or when the test ends.
 pub struct Served {
