@@ -7,6 +7,8 @@
     reason = "a test that finds something else than it expects panics, also in its helpers"
 )]
 
+mod aggregates;
+mod allocations;
 mod audit_faults;
 mod audit_log;
 mod bad_input;
@@ -38,6 +40,7 @@ mod fuzz;
 mod health;
 mod held;
 mod history;
+mod inventories;
 mod limits;
 mod listeners;
 mod logs;
@@ -49,18 +52,21 @@ mod opening;
 mod panics;
 mod policy;
 mod proxies;
+mod recorded;
 mod refused;
+mod reshaper;
 mod restores;
 mod samples;
 mod schema;
 mod service;
-mod spellings;
 mod statements;
 mod support;
 mod terminals;
 mod tls;
 mod top;
 mod traces;
+mod traits;
 mod tree;
 mod unread_body;
+mod usages;
 mod vanish;

@@ -1,5 +1,4 @@
-//! Spellings of clients: aggregates are returned as they were sent, and prefixes of names of traits match as in
-//! `SQLite`.
+//! `/resource_providers/{uuid}/aggregates`: the groups of a provider, as docs/api/aggregates.md specifies them.
 
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
@@ -82,32 +81,50 @@ async fn aggregates_of_the_version_before_are_shown_in_the_usual_spelling() {
     assert_eq!(get(&berth.replica().await, host).await, [uuid.to_string()]);
 }
 
-/// As the reference on `SQLite`, which hands the beginning to `like`.
 #[tokio::test]
-async fn beginnings_of_traits_are_patterns() {
+async fn a_list_replaces_the_one_before_and_may_be_empty() {
     let berth = Berth::new().await;
-    for name in ["CUSTOM_AB", "CUSTOM_AXB", "CUSTOM_B"] {
-        berth.put(&format!("/traits/{name}"), json!({})).await.expect(201);
+    let host = berth.host("host", &[]).await;
+    let [one, other] = [Uuid::new_v4(), Uuid::new_v4()].map(|uuid| uuid.to_string());
+    put(&berth, host, &[one.clone(), other.clone()]).await;
+    put(&berth, host, std::slice::from_ref(&other)).await;
+    assert_eq!(get(&berth, host).await, std::slice::from_ref(&other));
+    assert_eq!((members(&berth, &one).await, members(&berth, &other).await), (0, 1));
+    put(&berth, host, &[]).await;
+    assert_eq!(get(&berth, host).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn the_generation_is_checked_from_1_19() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    let path = format!("/resource_providers/{}/aggregates", host.0);
+    let list = json!([Uuid::new_v4()]);
+    let shown = berth.at("1.18").put(&path, list.clone()).await.expect(200).json();
+    assert_eq!(shown, json!({"aggregates": list}));
+    assert_eq!(berth.at("1.18").get(&path).await.expect(200).json(), shown);
+    assert_eq!(berth.generation(host).await, 0);
+
+    let body =
+        |generation: i64| json!({"aggregates": list, "resource_provider_generation": generation});
+    // Each PUT increases it, even one that changes nothing.
+    assert_eq!(berth.at("1.19").put(&path, body(0)).await.expect(200).json(), body(1));
+    assert_eq!(berth.at("1.19").get(&path).await.expect(200).json(), body(1));
+    let refused = berth.at("1.23").put(&path, body(0)).await.expect(409);
+    assert_eq!(refused.code(), "placement.concurrent_update");
+}
+
+#[tokio::test]
+async fn anything_but_a_list_of_different_uuids_is_refused() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[]).await;
+    let path = format!("/resource_providers/{}/aggregates", host.0);
+    let twice = Uuid::new_v4();
+    for list in [json!(["rack"]), json!([twice, twice]), json!({}), json!([1])] {
+        let body = json!({"aggregates": list, "resource_provider_generation": 0});
+        berth.put(&path, body).await.expect(400);
+        berth.at("1.18").put(&path, list).await.expect(400);
     }
-    let long = "a".repeat(256);
-    let many = "%25".repeat(5000) + "AXB";
-    for (beginning, expected) in [
-        ("CUSTOM_A", &["CUSTOM_AB", "CUSTOM_AXB"][..]),
-        ("custom_a", &["CUSTOM_AB", "CUSTOM_AXB"]),
-        ("CUSTOM%25B", &["CUSTOM_AB", "CUSTOM_AXB", "CUSTOM_B"]),
-        ("CUSTOM_A_B", &["CUSTOM_AXB"]),
-        ("CUSTOM__B", &["CUSTOM_AB"]),
-        ("CUSTOMXA", &[]),
-        ("CUSTOM%5C_A", &[]),
-        ("%C3%A9", &[]),
-        (&long, &[]),
-        (&many, &["CUSTOM_AXB"]),
-    ] {
-        let path = format!("/traits?name=startswith:{beginning}");
-        let traits = berth.get(&path).await.expect(200).json()["traits"].clone();
-        let mut traits: Vec<String> = serde_json::from_value(traits).unwrap();
-        traits.retain(|name| name.starts_with("CUSTOM"));
-        traits.sort();
-        assert_eq!(traits, expected, "{beginning}");
-    }
+    berth.at("1.0").put(&path, json!([])).await.expect(404);
+    berth.get(&format!("/resource_providers/{twice}/aggregates")).await.expect(404);
 }
