@@ -1,12 +1,13 @@
 # The two commands of the README, and further ones for developers.
 
 .DELETE_ON_ERROR:
-# What `make test` runs beside the Rust tests, and what `make test-all` adds: folders of tests/.
+# What `make test` runs: parts of the Rust tests, and folders of tests/. What `make test-all` adds.
+rust_suites = api planner lib
 suites = conformance clients policy import
 more_suites = keystone moving rehearsal server_audit compare shadow deploy
 
 .PHONY: run demo check lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples pictures install-run install-test help
-.PHONY: test test-all test-rust test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug
+.PHONY: test test-all compile-tests test-rust $(rust_suites:%=test-%) test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
@@ -15,7 +16,7 @@ help:
 	@echo "make test   run the tests of each change: Rust, the reference's functional suite, clients, policy, import"
 	@echo "make test-all  run these and the long suites: $(more_suites) chaos"
 	@echo "make test-rust, test-conformance, ...  run one suite"
-	@echo "make lint   format, clippy, rustdoc, the recorded queries and deny, as CI checks them"
+	@echo "make lint   format, clippy, rustdoc and deny, as CI checks them"
 	@echo "make deny   check the dependencies: licences, sources, known vulnerabilities"
 	@echo "make bench  measure Berth beside the reference; takes about half an hour (ARGS=--help)"
 	@echo "make bench-core  measure search, rendering, judging and applying changes, in process"
@@ -44,12 +45,28 @@ check:
 	cargo clippy --locked -- -D warnings
 	cargo test --locked --lib --test tidy --test docs
 
-test: test-rust $(suites:%=test-%)
+# Suites mostly wait for databases and servers, so three at a time keep two cores busy. Everything is compiled once
+# before. Suites run the program that `cargo test` builds: `cargo build` would compile it again, because without the
+# dev-dependencies some dependencies have fewer features.
+built_for_tests = $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)/debug/berth
 
-test-all: test $(more_suites:%=test-%) test-chaos
+test: compile-tests
+	BERTH_BIN=$(built_for_tests) tests/side-by-side $(rust_suites) $(suites)
+
+test-all: compile-tests
+	BERTH_BIN=$(built_for_tests) tests/side-by-side $(rust_suites) $(suites) $(more_suites) chaos
+
+compile-tests: install-test
+	cargo test --locked --no-run
 
 test-rust: install-test
 	cargo test --locked
+
+test-lib: install-test
+	cargo test --locked --lib --test rules --test tidy --test docs --test tools --test version
+
+test-api test-planner: test-%: install-test
+	cargo test --locked --test $*
 
 $(suites:%=test-%) $(more_suites:%=test-%): test-%: debug
 	tests/$*/run
@@ -57,9 +74,9 @@ $(suites:%=test-%) $(more_suites:%=test-%): test-%: debug
 test-chaos: debug
 	tests/chaos/run --small
 
-# The program that the suites run.
+# The program that the suites run, unless BERTH_BIN names another one.
 debug: install-test
-	cargo build --locked
+	[ -n "$(BERTH_BIN)" ] || cargo build --locked
 
 lint: install-run deny
 	cargo fmt --check
@@ -67,7 +84,6 @@ lint: install-run deny
 	cargo clippy --all-targets --locked -- -D warnings
 	cargo clippy --locked --manifest-path bench/load/Cargo.toml --target-dir target -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --document-private-items --locked
-	tools/sqlx --check
 
 deny: install-run
 	tools/deny

@@ -35,6 +35,8 @@ static CLUSTER: LazyLock<PgConnectOptions> = LazyLock::new(|| {
 /// A cluster that lives as long as this process; the next run finds it and need not make it.
 async fn private_cluster() -> PgConnectOptions {
     let target = env!("CARGO_TARGET_TMPDIR");
+    // Binaries of tests run side by side.
+    let binary = env!("CARGO_CRATE_NAME");
     let fast = [
         "fsync=off",
         "full_page_writes=off",
@@ -42,10 +44,10 @@ async fn private_cluster() -> PgConnectOptions {
         "min_wal_size=64MB",
         "max_wal_size=128MB",
     ];
-    let mut cluster = EmbeddedPostgres::start_with(&Path::new(target).join("api"), &fast).await;
+    let mut cluster = EmbeddedPostgres::start_with(&Path::new(target).join(binary), &fast).await;
     if cluster.is_err() {
         // Root's checkout may stand where PostgreSQL's user cannot go.
-        let elsewhere = format!("berth-tests{}", target.replace('/', "-"));
+        let elsewhere = format!("berth-tests{}-{binary}", target.replace('/', "-"));
         cluster = EmbeddedPostgres::start_with(&std::env::temp_dir().join(elsewhere), &fast).await;
     }
     Box::leak(Box::new(cluster.unwrap())).options()
