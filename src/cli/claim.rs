@@ -398,7 +398,7 @@ mod tests {
         let expected = vec![("VCPU".to_owned(), 4), ("MEMORY_MB".to_owned(), 512)];
         assert_eq!(read("VCPU:4,MEMORY_MB=512"), Ok(expected));
         for wrong in ["", "VCPU", "VCPU:", "VCPU:0", "VCPU:-1", "VCPU:1,", "VCPU:x"] {
-            assert!(read(wrong).unwrap_err().contains("is no amount"), "{wrong}");
+            assert!(read(wrong).unwrap_err().contains("is not an amount"), "{wrong}");
         }
     }
 }

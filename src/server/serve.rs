@@ -251,14 +251,7 @@ async fn serve_until(
     };
     // From here on requests get a response, even if it is 503 because the database is unavailable.
     systemd::ready();
-    let bounds = Bounds {
-        connections: connections(config),
-        header_timeout: HEADER_TIMEOUT,
-        idle_timeout: IDLE_TIMEOUT,
-        write_timeout,
-        shutdown_delay: config.shutdown_delay,
-        shutdown_grace: config.shutdown_grace,
-    };
+    let bounds = bounds(config, write_timeout);
     let Listening { apis: listeners, admin } = listening;
     let sockets = ServerListeners { listeners, tls: tls.clone(), admin };
     let stopped = async {
@@ -280,6 +273,18 @@ async fn serve_until(
     }
     tasks.end().await;
     Ok(())
+}
+
+/// Returns the bounds of connections.
+fn bounds(config: &Config, write_timeout: Duration) -> Bounds {
+    Bounds {
+        connections: connections(config),
+        header_timeout: HEADER_TIMEOUT,
+        idle_timeout: IDLE_TIMEOUT,
+        write_timeout,
+        shutdown_delay: config.shutdown_delay,
+        shutdown_grace: config.shutdown_grace,
+    }
 }
 
 /// Tasks that use the database, and must end before it is closed.

@@ -165,7 +165,7 @@ async fn watched() -> PgConnectOptions {
 /// A replica with more connections than it has clients, each of which may wait for another one.
 async fn replica(database: &PgConnectOptions) -> Arc<Site> {
     let store = Store::open(StoreOptions::at(database.clone(), CONNECTIONS)).await.unwrap();
-    Arc::new(Site::serving(App::new(store, Options::default()).timed_by(slow()), database).await)
+    Arc::new(Site::serving(App::new(store, Options::default()).with_watch(slow()), database).await)
 }
 
 #[tokio::test(flavor = "multi_thread")]

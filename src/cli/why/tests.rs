@@ -104,7 +104,7 @@ fn what_is_not_known_is_said() {
         ("busy", "at the same time"),
         ("too_large", "too large"),
         ("not_counted", "did not exist"),
-        ("failed", "not known"),
+        ("failed", "unknown"),
     ] {
         let then = RefusedDetails { left_out: Some(left_out.to_owned()), ..refused() };
         let text = text(then, PresentOutcome::Unknown("gone".to_owned()));

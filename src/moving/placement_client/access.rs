@@ -329,7 +329,7 @@ mod tests {
                 "AUTH_URL=http://k USER_ID=u PASSWORD=s3cret PROJECT_ID=p TRUST_ID=t",
                 "one thing only",
             ),
-            ("AUTH_URL=http://k AUTH_TYPE=v3totp", "auth_type v3totp is not known"),
+            ("AUTH_URL=http://k AUTH_TYPE=v3totp", "auth_type v3totp is not supported"),
             ("AUTH_TYPE=none", "OS_ENDPOINT is missing"),
             ("AUTH_TYPE=none ENDPOINT=nowhere", "nowhere: "),
             ("AUTH_URL=http://k TOKEN=t CACERT=/no/such", "/no/such: "),

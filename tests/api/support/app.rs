@@ -70,7 +70,7 @@ impl Berth {
     pub async fn opened(opening: StoreOptions, options: Options) -> Self {
         let database = opening.hosts[0].clone();
         let store = Store::open(opening).await.unwrap();
-        let app = App::new(store, options).timed_by(slow());
+        let app = App::new(store, options).with_watch(slow());
         Self {
             app,
             database,

@@ -127,6 +127,6 @@ fn a_plan_that_was_changed_into_something_else_is_refused() {
         let why = refused(pointer, value);
         assert!(why.contains(named), "{pointer}: {why}");
     }
-    assert!(Plan::read(b"{").unwrap_err().contains("no JSON"));
+    assert!(Plan::read(b"{").unwrap_err().contains("not JSON"));
     assert!(Plan::read(b"{}").unwrap_err().contains("it is not a plan"));
 }
