@@ -1,12 +1,12 @@
 //! HTTP and JSON.
 //!
-//! A [`listener`] receives a connection, the [`server`] accepts it within its limits (`connections`), and
+//! A [listener](edge::listener) receives a connection, the [server](edge::server) accepts it within its limits (`connections`), and
 //! `serving` serves it until it ends and reads the rest of bodies that no handler read (`unread_body`).
 //! Each request passes the tower stack in `middleware` and then, once the store is open ([`backend`]),
 //! the API of its listener.
 //!
 //! [`placement`], [`planner`] and [`operator`] define one table of routes each. `api` makes an axum router of a table
-//! and adds the layers that authenticate the caller ([`identity`]) and check every request. A route
+//! and adds the layers that authenticate the caller ([identity](layers::identity)) and check every request. A route
 //! then chooses a row of the table, asks the [policy](crate::auth::policy) and calls a handler, which uses the
 //! store and the options in the [`app`]. Long work waits for its [turn](crate::fairness::turns).
 //!

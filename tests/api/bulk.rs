@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::support::app::Berth;
 use crate::support::cloud::Host;
 use crate::support::cluster::until;
+use crate::support::postgres;
 
 const EVERYTHING: &str = "include=inventories,usages,traits,aggregates,allocations";
 
@@ -345,17 +346,9 @@ async fn until_idle(berth: &Berth) {
 
 /// A cloud whose answer is larger than what is made ahead of the client.
 async fn large(options: Options) -> Berth {
-    let berth = Berth::with(&crate::support::postgres::database().await, options).await;
-    sqlx::raw_sql(
-        "insert into providers (id, uuid, name, root_id) overriding system value
-             select n, gen_random_uuid(), repeat('x', 150) || n, n
-             from generate_series(1, 6000) n;
-         insert into change_log (providers) select array_agg(id) from providers;",
-    )
-    .execute(&mut berth.session().await)
-    .await
-    .unwrap();
-    berth
+    let database = postgres::database().await;
+    postgres::add_providers(&database, 6000).await;
+    Berth::with(&database, options).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

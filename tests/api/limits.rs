@@ -252,15 +252,9 @@ async fn head(stream: &mut UnixStream) -> String {
 async fn clients_that_do_not_take_in_lists_hold_a_bounded_amount_and_others_are_served() {
     const BYTES_MAX: usize = 6 << 20;
     let options = Options { large_answers_max: BYTES_MAX, ..Options::default() };
-    let berth = Berth::with(&postgres::database().await, options).await;
-    sqlx::raw_sql(
-        "insert into providers (id, uuid, name, root_id) overriding system value
-             select n, gen_random_uuid(), repeat('x', 150) || n, n from generate_series(1, 4000) n;
-         insert into change_log (providers) select array_agg(id) from providers;",
-    )
-    .execute(&mut berth.session().await)
-    .await
-    .unwrap();
+    let database = postgres::database().await;
+    postgres::add_providers(&database, 4000).await;
+    let berth = Berth::with(&database, options).await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("berth.sock");
     let served = Served::at(&berth, &[Endpoint::Unix(path.clone())], wide()).await;

@@ -118,3 +118,13 @@ async fn drop_leftovers(cluster: &PgConnectOptions) {
         sqlx::raw_sql(statement).execute(&mut conn).await.unwrap();
     }
 }
+
+/// Adds providers with long names to a database that no replica serves yet. A replica that serves it would have to
+/// take all of them in by one refresh, which a debug build on a busy machine does not manage in its two seconds.
+pub async fn add_providers(database: &PgConnectOptions, count: i32) {
+    let insert = format!(
+        "insert into providers (id, uuid, name, root_id) overriding system value
+             select n, gen_random_uuid(), repeat('x', 150) || n, n from generate_series(1, {count}) n"
+    );
+    execute(database, &insert).await;
+}
