@@ -101,7 +101,7 @@ async fn a_schema_that_lacks_something_is_named_with_what_it_lacks() {
         let options = database().await;
         execute(&options, statement).await;
         let lacking = Status::Incomplete(missing.iter().map(|it| (*it).to_owned()).collect());
-        let words = [missing[0], "restore the database from a backup"];
+        let words = [missing[0], "restore the whole database from a backup"];
         is_refused(&options, lacking, &words).await;
     }
 }

@@ -228,14 +228,14 @@ async fn nothing_that_is_asked_for_is_ignored() {
         ("consumers?project=a&project=b".to_owned(), "project can be given only once"),
         ("consumers?limit=1&limit=2".to_owned(), "limit can be given only once"),
         ("refused?kind=claim&kind=reshape".to_owned(), "kind can be given only once"),
-        ("refused/req-1?then=1".to_owned(), "there are no parameters here"),
+        ("refused/req-1?then=1".to_owned(), "takes no query parameters"),
     ] {
         let refused = berth.get(&format!("/-/v1/{path}")).await.expect(400);
         assert!(refused.detail().contains(expected), "{path}: {}", refused.detail());
     }
     for (path, expected) in [
         ("explain?holders=1&holders=2", "holders can be given only once"),
-        ("allocations/get?consumers=1", "there are no parameters here"),
+        ("allocations/get?consumers=1", "takes no query parameters"),
     ] {
         let body = json!({"consumers": []});
         let refused = berth.post(&format!("/-/v1/{path}"), body).await.expect(400);

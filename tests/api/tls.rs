@@ -281,7 +281,7 @@ fn files_that_do_not_fit_are_refused_with_their_names() {
         assert!(told.starts_with(&format!("--tls-client-ca {name}")), "{told}");
     }
     let told = with(|files, path| files.key = path, &other);
-    assert!(told.contains("do not fit"), "{told}");
+    assert!(told.contains("do not match"), "{told}");
 }
 
 /// Half of what TLS needs must not mean to serve without it.

@@ -415,7 +415,7 @@ async fn lines_about_a_slow_keystone_name_the_request_that_asked() {
     assert_eq!(answer.status(), 503);
     let id = answer.headers()["x-openstack-request-id"].to_str().unwrap().to_owned();
     let began = Instant::now();
-    for words in ["waiting longer for Keystone", "Keystone answered after the time"] {
+    for words in ["waiting longer for Keystone", "Keystone responded after the timeout"] {
         loop {
             let log = server.log();
             let mut lines = log.lines().filter(|line| line.contains(words));

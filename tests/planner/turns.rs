@@ -81,7 +81,7 @@ async fn a_plan_whose_time_is_up_is_not_called_impossible() {
     let answer = site.tenant("p").post("/v1/plans", body).await;
     assert!(answer.headers.contains_key("retry-after"));
     let why = answer.explanation(503);
-    assert!(why.contains("it is not known whether there are any"), "{why}");
+    assert!(why.contains("it is unknown whether there is one"), "{why}");
 }
 
 /// Fifty servers of three sizes; ten of them are apart.
