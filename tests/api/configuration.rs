@@ -38,7 +38,11 @@ fn what_is_wrong_is_named() {
         (&[], "keystone-password = s3cret", "line 1"),
         (&["--policy-file", "/no/such/file"], "", "--policy-file /no/such/file"),
         (&["--policy-dirs", "/no/such"], "", "--policy-dirs /no/such"),
-        (&["--audit-log", "/no/such/log"], "", "--audit-log /no/such/log: the file cannot be created"),
+        (
+            &["--audit-log", "/no/such/log"],
+            "",
+            "--audit-log /no/such/log: the file cannot be created",
+        ),
         (&["--audit-log", "/dev"], "", "--audit-log /dev: "),
         (
             &["--listen", "127.0.0.1:1", "--planner-listen", "127.0.0.1:1"],

@@ -150,7 +150,11 @@ async fn r63_groups_inside_of_groups() {
     tenant.post("/v1/plans", plan("more", nested(3))).await.explanation(409);
     for (one, other, told) in [
         (group("affinity", "rack", &["s1"]), group("affinity", "host", &["one"]), "grouping scope"),
-        (group("affinity", "host", &["two"]), group("affinity", "host", &["one"]), "inside of"),
+        (
+            group("affinity", "host", &["two"]),
+            group("affinity", "host", &["one"]),
+            "contains itself",
+        ),
     ] {
         let senseless = and(and(servers(1, 1), "one", one), "two", other);
         let why = tenant.post("/v1/plans", plan("more", senseless)).await.explanation(400);
