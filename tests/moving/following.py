@@ -298,7 +298,7 @@ class Interrupted(FollowingCase):
             self.assertIn("an import that replaces everything was not completed", self.finishes(self.source).stderr)
             with self.follower(self.source) as follower:
                 self.caught_up(follower, reference.url)
-                self.assertIn("was not done: reading everything again", follower.said)
+                self.assertIn("was not completed: reading everything again", follower.said)
                 self.compares(cloud, reference.url, server.url, CANDIDATES)
                 self.assertEqual(follower.stop(), 0)
 
