@@ -14,13 +14,11 @@ use berth::cli::{
 use berth::config::sources::{Origin, Source, with_origins};
 use berth::config::{self, LogOptions};
 use berth::moving::config_import::{self, Overrides, Sources};
-use berth::observe::printable;
-use berth::observe::telemetry;
+use berth::observe::{printable, telemetry};
 use berth::server::database::Database;
 use berth::server::failure::Failure;
 use berth::server::parts::Parts;
-use berth::server::serve;
-use berth::server::stop;
+use berth::server::{serve, stop};
 use berth::store::{condition, schema};
 
 /// Many threads allocate and free small objects, often across threads.

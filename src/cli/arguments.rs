@@ -11,11 +11,10 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
 use super::{Cli, Command};
-use crate::config::Config;
-use crate::config::database_url;
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
 use crate::config::nearest::{did_you_mean, wrong_value};
 use crate::config::sources::{Origin, Source};
+use crate::config::{Config, database_url};
 use crate::model::Bug;
 
 /// Prefix of Berth's environment variables.

@@ -15,8 +15,10 @@ mod connections;
 mod failure;
 
 use hyper::HeaderMap;
-use reqwest::{Certificate, ClientBuilder, Identity, Method, RequestBuilder, Response, Url};
-use reqwest::{StatusCode, redirect};
+use reqwest::{
+    Certificate, ClientBuilder, Identity, Method, RequestBuilder, Response, StatusCode, Url,
+    redirect,
+};
 
 pub(crate) use self::connections::{Connections, HasStatus};
 use self::failure::with_causes;

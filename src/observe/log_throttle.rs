@@ -1,7 +1,6 @@
 //! Limits repeated log lines to one a minute.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Minimum interval between two lines.

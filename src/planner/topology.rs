@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::traits;
-use crate::model::{ClassId, Level, ProviderId, TraitId};
+use crate::model::{ClassId, Level, ProviderId, TraitId, traits};
 use crate::world::{Provider, World};
 
 /// Letters for kinds of nodes in the names of hosts.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget::{Budget, SolverTurn};
-use super::failure::Failure;
-use super::failure::Work;
+use super::failure::{Failure, Work};
 use super::offload::run;
 use super::{ATTEMPTS_MAX, PlanRef, Planning};
 use crate::fairness::turns::Requester;

@@ -9,8 +9,7 @@ use metrics::{counter, histogram};
 
 use super::Planning;
 use super::attempt::Terms;
-use super::failure::Failure;
-use super::failure::Work;
+use super::failure::{Failure, Work};
 use super::offload::wait_for;
 use crate::fairness::turns::Turn;
 use crate::fairness::watch::Watch;

@@ -19,8 +19,7 @@ use std::time::Duration;
 use metrics::counter;
 
 pub(crate) use self::attempt::{NewPlan, Planned, Terms};
-pub(crate) use self::failure::Failure;
-pub(crate) use self::failure::Work;
+pub(crate) use self::failure::{Failure, Work};
 pub(crate) use self::list::ListedPlan;
 pub(crate) use self::offload::run;
 pub(crate) use self::recommend::{Move, Recommendation};

@@ -12,11 +12,10 @@ use crate::observe::spans::milliseconds;
 use crate::server::database::Database;
 use crate::server::failure::{Failure, OpenError};
 use crate::server::systemd;
-use crate::store::condition;
 use crate::store::error::CANNOT;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
-use crate::store::{Error, Pruning, Store, StoreOptions};
+use crate::store::{Error, Pruning, Store, StoreOptions, condition};
 
 /// Pause between two attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::model::Units;
-use super::problem::Ways;
-use super::problem::{Level, PlacementProblem, Rule};
+use super::problem::{Level, PlacementProblem, Rule, Ways};
 use super::search::{Objective, search};
 use super::solution::Outcome;
 use super::state::fits_alone;

@@ -2,16 +2,15 @@
 
 use uuid::Uuid;
 
-use super::Store;
 use super::change::{Change, Tx};
 use super::claims::{self, GenerationSteps, Needs};
 use super::effects::Kind;
 use super::error::Result;
-use super::inventories;
 use super::owners::{NewOwners, Owners};
 use super::planner::Handover;
 use super::providers::ProviderLock;
 use super::writer::Job;
+use super::{Store, inventories};
 use crate::model::claim::{Reshaping, reshape, reshape_faults};
 use crate::model::{Expected, Refusal};
 

@@ -26,12 +26,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
-use super::epoch;
 use super::error::{Error, Result};
 use super::primary::{Primary, READ_MAX, Term};
 use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
-use super::{FEED_WAIT_MAX, recording, waiting};
+use super::{FEED_WAIT_MAX, epoch, recording, waiting};
 use crate::observe::spans::{milliseconds, span};
 use crate::world::{Changes, World};
 

@@ -1,8 +1,7 @@
 //! Policy files: YAML, and with it JSON, as oslo.policy reads them.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 

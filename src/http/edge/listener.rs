@@ -1,13 +1,12 @@
 //! TCP and Unix socket listeners.
 
-use std::fmt;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use rustix::fs::{Mode, OFlags};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};

@@ -14,10 +14,6 @@ use rustix::io::Errno;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::http::Api;
-use crate::http::Backend;
-use crate::http::Connection;
-use crate::http::WriteError;
 use crate::http::admin::{self, AdminState};
 use crate::http::edge::activity::Phase;
 use crate::http::edge::connections::Connections;
@@ -25,6 +21,7 @@ use crate::http::edge::listener::{Accepted, Listener, Peer};
 use crate::http::edge::serving::{Service, Serving};
 use crate::http::edge::tls::Tls;
 use crate::http::edge::unread_body;
+use crate::http::{Api, Backend, Connection, WriteError};
 use crate::observe::log_throttle::LogThrottle;
 use crate::observe::metrics;
 

@@ -10,13 +10,12 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tracing::field;
 
-use crate::http::Api;
 use crate::http::admin::health::{HEALTHZ, READYZ};
-use crate::http::connection;
 use crate::http::layers::around::Then;
 use crate::http::layers::middleware::{GlobalRequestId, request_id};
 use crate::http::layers::proxy::{ForwardedFrom, Remote, Trusted};
 use crate::http::layers::traced::{ResponseTrace, method_name};
+use crate::http::{Api, connection};
 use crate::observe::metrics;
 use crate::observe::spans::milliseconds;
 

@@ -14,12 +14,10 @@ use tower::{Layer, Service};
 
 use crate::audit::{self, AuditLog, Entry};
 use crate::auth::policy::Caller;
-use crate::http::Api;
 use crate::http::app::Options;
-use crate::http::connection;
 use crate::http::layers::middleware::{GlobalRequestId, request_id};
 use crate::http::layers::proxy::Remote;
-use crate::http::operator;
+use crate::http::{Api, connection, operator};
 use crate::store::effects::{Origin, Record, Recorder};
 
 /// Maximum length of a recorded path, in bytes.

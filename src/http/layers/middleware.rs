@@ -18,14 +18,12 @@ use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 use uuid::Uuid;
 
-use crate::http::layers::access_log;
 use crate::http::layers::around::around;
 use crate::http::layers::audited::AuditLayer;
 use crate::http::layers::cors::{self, Cors};
-use crate::http::layers::paced;
 use crate::http::layers::proxy::Trusted;
 use crate::http::layers::traced::TracedLayer;
-use crate::http::layers::well_formed;
+use crate::http::layers::{access_log, paced, well_formed};
 use crate::model::Bug;
 
 /// Header of request ids in requests and responses.

@@ -3,8 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tracing::Instrument as _;
 use uuid::Uuid;
 

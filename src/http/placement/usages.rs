@@ -7,8 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::extract::{ProviderPath, RequestCaller};
-use super::microversion::Microversion;
-use super::microversion::{CONSUMER_TYPE, Ladder};
+use super::microversion::{CONSUMER_TYPE, Ladder, Microversion};
 use super::names::LONGEST;
 use super::problem::Problem;
 use super::query::Query;

@@ -2,9 +2,8 @@ use uuid::Uuid;
 
 use super::{
     Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
-    Reshaping,
+    Reshaping, judge, reshape,
 };
-use super::{judge, reshape};
 use crate::model::effort::{grows_evenly, steps_of};
 use crate::model::{ClassId, Expected, Inventory, ProviderId};
 

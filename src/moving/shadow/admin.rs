@@ -12,11 +12,8 @@ use axum::response::Response;
 use super::comparison::Report;
 use super::mirror::Mirror;
 use super::summary::{Setting, Summary};
-use crate::http::Service;
-use crate::http::UnreadBounds;
-use crate::http::WriteError;
-use crate::observe::metrics;
-use crate::observe::printable;
+use crate::http::{Service, UnreadBounds, WriteError};
+use crate::observe::{metrics, printable};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";

@@ -42,13 +42,10 @@ use self::writes::Writer;
 use crate::http::edge::listener::{Endpoint, Listener};
 use crate::http::edge::server::{self, serve_with};
 use crate::http::edge::tls::{Files, Tls};
-use crate::observe::metrics;
-use crate::observe::printable;
 use crate::observe::telemetry::Telemetry;
-use crate::observe::version;
-use crate::server::descriptors;
+use crate::observe::{metrics, printable, version};
 use crate::server::stop::{self, Stop};
-use crate::server::systemd;
+use crate::server::{descriptors, systemd};
 
 /// Number and niceness of the threads that mirror and compare.
 const THREADS: usize = 2;

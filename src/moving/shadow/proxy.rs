@@ -20,10 +20,7 @@ use super::recent_writes::WriteId;
 use super::route::Kind;
 use super::service::PlacementService;
 use super::tally::{Certainty, of_write};
-use crate::http::Api;
-use crate::http::Service;
-use crate::http::UnreadBounds;
-use crate::http::WriteError;
+use crate::http::{Api, Service, UnreadBounds, WriteError};
 use crate::http_client::Failure;
 
 /// Bounds for reading the rest of a body that the upstream has not read.

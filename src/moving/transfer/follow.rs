@@ -11,12 +11,11 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use super::error::Error;
-use super::kept;
 use super::reference::Database;
 use super::reference_url::{Access, ReferenceUrl};
 use super::report::{Report, TableRows};
 use super::round::{self, Depth, Round};
-use super::{Options, collation, findings, import, import_heeding, load, refuse_faults};
+use super::{Options, collation, findings, import, import_heeding, kept, load, refuse_faults};
 use crate::store;
 
 /// Timeout for a round. A round that times out changes nothing.

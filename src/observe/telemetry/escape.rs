@@ -1,8 +1,7 @@
 //! Escapes text from clients: no character in a log line moves the cursor, ends the line or changes the
 //! direction of writing.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::fmt::format::{DefaultFields, Writer};

@@ -1,9 +1,8 @@
 //! The journal of systemd. It records the time of each line itself, and reads its priority from `<N>` at the
 //! beginning, as in sd-daemon(3).
 
-use std::fmt;
-use std::io;
 use std::os::linux::fs::MetadataExt;
+use std::{fmt, io};
 
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Full, Json, Writer};

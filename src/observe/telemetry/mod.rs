@@ -29,8 +29,7 @@ pub use self::otlp::TraceSettings;
 use self::otlp::Traces;
 use self::writer::{LineWriter, LogThread};
 use crate::observe::log_settings::{self, LogFormat, LogSettings};
-use crate::observe::metrics;
-use crate::observe::spans;
+use crate::observe::{metrics, spans};
 
 /// The running loggers and tracers.
 #[derive(Debug)]

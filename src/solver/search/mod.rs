@@ -31,8 +31,7 @@ use super::bounds::{Bound, Limits, bound};
 use super::budget::Budget;
 use super::model::Model;
 use super::problem::PlacementProblem;
-use super::solution::Cost;
-use super::solution::{Outcome, Solution};
+use super::solution::{Cost, Outcome, Solution};
 use super::state::State;
 
 /// Number of dead ends after which the first round gives up.

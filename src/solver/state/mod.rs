@@ -19,8 +19,7 @@ use self::soft::SoftScore;
 use super::budget::Budget;
 use super::model::{ByHost, Model};
 use super::problem::{Goal, Level, Rule};
-use super::solution::Assignment;
-use super::solution::{Cost, Counts};
+use super::solution::{Assignment, Cost, Counts};
 
 /// A partial placement.
 #[derive(Clone, Debug)]

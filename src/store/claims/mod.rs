@@ -14,10 +14,9 @@ use uuid::Uuid;
 pub(super) use read::read;
 pub(super) use write::{GenerationSteps, write};
 
-use super::audit;
 use super::change::Tx;
 use super::error::{Error, Result};
-use super::resource_classes;
+use super::{audit, resource_classes};
 use crate::model::claim::{
     Claim, Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState, Owner, Request,
 };

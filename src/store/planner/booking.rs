@@ -8,13 +8,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use uuid::Uuid;
 
 use super::caps::{Caps, Growth};
-use super::exclusive_units;
 use super::handover::exclusivity;
-use super::placements;
 use super::projects::{Claimants, own};
+use super::{exclusive_units, placements};
 use crate::model::claim::{Claim, LockedState, Request, judge};
-use crate::model::traits;
-use crate::model::{Expected, ProviderId, Refusal};
+use crate::model::{Expected, ProviderId, Refusal, traits};
 use crate::observe::spans::Phase;
 use crate::planner::booking::{Amounts, BookingPlan, PlacementWrite, PlanWrite};
 use crate::planner::plan::Placement;

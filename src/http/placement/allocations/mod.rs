@@ -10,11 +10,9 @@ use uuid::Uuid;
 
 use self::request::{AllocationsBody, ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY};
 use self::response::{OfConsumer, OfProvider};
-use super::body::Body;
-use super::body::Ordered;
+use super::body::{Body, Ordered};
 use super::extract::{ConsumerPath, ProviderPath};
-use super::microversion::ALLOCATIONS_BY_PROVIDER;
-use super::microversion::Microversion;
+use super::microversion::{ALLOCATIONS_BY_PROVIDER, Microversion};
 use super::problem::{Code, Problem};
 use super::spelling::{any_uuid, consumer_uuid};
 use crate::http::api::reply::Reply;

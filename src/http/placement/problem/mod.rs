@@ -10,9 +10,8 @@ use axum::response::{IntoResponse, Response};
 use regex::Regex;
 use serde::Serialize;
 
-use super::accept;
 use super::microversion::{self, Microversion};
-use super::{Offered, Placement};
+use super::{Offered, Placement, accept};
 use crate::auth::policy::Denied;
 use crate::http::api::problem::RETRY_AFTER;
 use crate::http::api::status::{explanation, title};

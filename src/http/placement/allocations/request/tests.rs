@@ -5,7 +5,8 @@ use uuid::{Uuid, uuid};
 
 use super::{AllocationsBody, ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, claims};
 use crate::http::app::Options;
-use crate::http::placement::body::{Body, Ordered, tests::any_json};
+use crate::http::placement::body::tests::any_json;
+use crate::http::placement::body::{Body, Ordered};
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, HISTORY, INITIAL, LATEST,
     MAPPINGS, Microversion, PROJECT_AND_USER,
