@@ -30,8 +30,8 @@ impl From<Error> for OpenError {
 }
 
 impl From<OpenError> for Failure {
-    fn from(trouble: OpenError) -> Self {
-        match trouble {
+    fn from(error: OpenError) -> Self {
+        match error {
             OpenError::Away(why) => Self(why),
             OpenError::Lasting(failure) => failure,
         }

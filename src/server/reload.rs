@@ -1,5 +1,5 @@
 //! Changes of the configuration while the server runs: policy files are watched, and SIGHUP reloads the
-//! configuration. Digests that can change at run time are applied; the log lists these and other changed options.
+//! configuration. Options that can change at run time are applied; the log lists these and other changed options.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::store::Store;
 
 /// Interval for checking policy files.
 const POLICY_PERIOD: Duration = Duration::from_secs(2);
-/// Digests whose new values are applied. For TLS, the files are read again under their old names.
+/// Options whose new values are applied. For TLS, the files are read again under their old names.
 const APPLIED: [&str; 3] = ["log", "log-format", "planner-flavors"];
 
 /// Reloads policy files when they have changed, and the configuration on SIGHUP. It handles SIGHUP even if there is

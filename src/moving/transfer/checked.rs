@@ -41,7 +41,7 @@ pub(super) async fn version(database: &mut Database, access: Access) -> Result<S
     let has = |name: &str| tables.iter().any(|table| table == name);
     if has("cell_mappings") || has("instances") {
         return Err(Error::Refused(
-            "this is a nova database, not one of Placement. TargetContents Stein, nova's API database \
+            "this is a nova database, not one of Placement. Before Stein, nova's API database \
              held Placement's tables; what is left of them there is out of date"
                 .to_owned(),
         ));
