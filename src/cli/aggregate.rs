@@ -6,9 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::DbOptions;
-use super::columns::{FormatOptions, ListFormat, columns};
+use super::columns::{ListFormat, columns};
+use super::db_options::{DbOptions, ListOptions};
 use crate::audit::summary;
+use crate::config::values::pair;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
@@ -24,7 +25,7 @@ pub enum AggregateCommand {
     /// Set metadata of an aggregate; other keys are kept.
     Set(AggregateSetOptions),
     /// Print the metadata of all aggregates.
-    List(AggregateListOptions),
+    List(ListOptions),
     /// Remove metadata of an aggregate: the keys given, or all.
     Unset(AggregateUnsetOptions),
 }
@@ -37,20 +38,8 @@ pub struct AggregateSetOptions {
     pub aggregate: Uuid,
 
     /// Metadata, such as `ssd=true`. Commas separate several values of a key.
-    #[arg(value_name = "KEY=VALUE", required = true, value_parser = super::pair)]
+    #[arg(value_name = "KEY=VALUE", required = true, value_parser = pair)]
     pub metadata: Vec<(String, String)>,
-
-    /// The database.
-    #[command(flatten)]
-    pub db: DbOptions,
-}
-
-/// Options of `aggregate list`.
-#[derive(Args, Clone, Debug)]
-pub struct AggregateListOptions {
-    /// Output format.
-    #[command(flatten)]
-    pub format: FormatOptions,
 
     /// The database.
     #[command(flatten)]
@@ -73,17 +62,6 @@ pub struct AggregateUnsetOptions {
     pub db: DbOptions,
 }
 
-impl AggregateCommand {
-    /// The database options of the command.
-    pub fn db(&self) -> &DbOptions {
-        match self {
-            Self::Set(options) => &options.db,
-            Self::List(options) => &options.db,
-            Self::Unset(options) => &options.db,
-        }
-    }
-}
-
 /// Runs `berth aggregate`, and returns its output.
 ///
 /// # Errors
@@ -103,30 +81,29 @@ pub async fn run(command: &AggregateCommand) -> Result<String, Failure> {
             return Err(Failure(format!("{why}, and no control characters")));
         }
     }
-    let database = Database::open(&command.db().database).await?;
-    let outcome = carry_out(command, &database).await;
-    database.close().await;
-    outcome
+    let db = match command {
+        AggregateCommand::Set(AggregateSetOptions { db, .. })
+        | AggregateCommand::List(ListOptions { db, .. })
+        | AggregateCommand::Unset(AggregateUnsetOptions { db, .. }) => db,
+    };
+    Database::with(&db.database, async |database| carry_out(command, database).await).await
 }
 
 async fn carry_out(command: &AggregateCommand, database: &Database) -> Result<String, Failure> {
     settle_schema(database).await?;
     let mut conn = database.connect().await?;
-    let failed = |error: crate::store::Error| Failure(error.to_string());
     match command {
         AggregateCommand::Set(options) => {
             let metadata = options.metadata.iter().cloned().collect();
             let request = SetAggregate { aggregate: options.aggregate, metadata };
-            change(&mut conn, &request, summary).await.map_err(failed)?;
+            change(&mut conn, &request, summary).await?;
         }
         AggregateCommand::Unset(options) => {
             let (aggregate, keys) = (options.aggregate, options.keys.clone());
-            change(&mut conn, &UnsetAggregate { aggregate, keys }, summary)
-                .await
-                .map_err(failed)?;
+            change(&mut conn, &UnsetAggregate { aggregate, keys }, summary).await?;
         }
         AggregateCommand::List(options) => {
-            let rows = list(&mut conn).await.map_err(failed)?;
+            let rows = list(&mut conn).await?;
             return Ok(match options.format.chosen() {
                 ListFormat::Table => table(&rows),
                 ListFormat::Json => format!("{:#}", view(rows)),

@@ -10,11 +10,11 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
 
-use super::{Cli, Command};
+use super::commands::{Cli, Command};
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
 use crate::config::nearest::{did_you_mean, wrong_value};
 use crate::config::sources::{Origin, Source};
-use crate::config::{Config, database_url};
+use crate::config::{Config, DatabaseOptions, LogOptions, database_url};
 use crate::model::Bug;
 
 /// Prefix of Berth's environment variables.
@@ -47,6 +47,10 @@ pub struct Invocation {
     pub command: Command,
     /// The command's options that are also options of `serve`, sorted by name.
     pub sources: Vec<Source>,
+    /// The database of a command that uses one.
+    pub database: Option<DatabaseOptions>,
+    /// The log of a command that has one.
+    pub logs: Option<LogOptions>,
 }
 
 impl Invocation {
@@ -105,8 +109,21 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
         }
     };
     let sources = sources(&command, &matches, settings.as_ref());
-    let cli = Cli::from_arg_matches(&matches)?;
-    Ok(Invocation { command: cli.command, sources })
+    let leaf = leaf(&command, &matches);
+    let database = group(leaf, "data_dir")?;
+    let logs = group(leaf, "log_format")?;
+    let command = Cli::from_arg_matches(&matches)?.command;
+    Ok(Invocation { command, sources, database, logs })
+}
+
+/// The values of a group of options, if the command has the option `id` of the group.
+fn group<T: FromArgMatches>(
+    leaf: Option<(&clap::Command, &ArgMatches)>,
+    id: &str,
+) -> Result<Option<T>, clap::Error> {
+    let has_group = |command: &clap::Command| command.get_arguments().any(|it| it.get_id() == id);
+    let found = leaf.filter(|(command, _)| has_group(command));
+    found.map(|(_, matches)| T::from_arg_matches(matches)).transpose()
 }
 
 /// Reads the options of this process again, which must be `berth serve`.
@@ -115,7 +132,8 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
 /// The message of [`parse`].
 pub fn read_again() -> Result<(Box<Config>, Vec<Source>), String> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let Invocation { command, sources } = parse(&arguments).map_err(|error| error.to_string())?;
+    let Invocation { command, sources, .. } =
+        parse(&arguments).map_err(|error| error.to_string())?;
     let Command::Serve(config) = command else {
         return Err("the process is not a server".to_owned());
     };

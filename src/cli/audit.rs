@@ -107,7 +107,8 @@ pub struct ServerAuditOptions {
 pub async fn run(options: &ServerAuditOptions) -> Result<(String, u8), CommandError> {
     let began = Instant::now();
     let cloud = listed(options)?;
-    let client = options.service.client().map_err(CommandError::invalid)?;
+    let client =
+        options.service.client().map_err(|failure| CommandError::invalid(failure.to_string()))?;
     let service = Service::open(client).await.map_err(CommandError::failed)?;
     let placement = service.placement().await.map_err(CommandError::failed)?;
     let rules = Rules { grace: options.grace, owners: options.owners };

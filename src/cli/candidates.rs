@@ -7,11 +7,11 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::bars::Colours;
 use super::columns::FormatOptions;
-use super::explain::{failure, query_of};
+use super::explain::query_of;
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use crate::moving::placement_client::{Client, Error, Microversion};
 use crate::server::failure::Failure;
 
@@ -92,7 +92,7 @@ struct Room {
 /// # Errors
 /// The service does not respond, or the query is invalid.
 pub async fn run(options: &CandidatesOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let version = match options.microversion {
         Some(version) => version,
         None => newest(&client).await?,
@@ -108,7 +108,7 @@ pub async fn run(options: &CandidatesOptions) -> Result<String, Failure> {
 
 /// The newest microversion that both sides support.
 pub(super) async fn newest(client: &Client) -> Result<Microversion, Failure> {
-    Ok(client.highest_microversion().await.map_err(failure)?.min(Microversion::MAX))
+    Ok(client.highest_microversion().await?.min(Microversion::MAX))
 }
 
 /// Reads candidates from the service, at most `limit` unless the query has a limit.
@@ -128,7 +128,7 @@ pub(super) async fn ask(
     let limit =
         if is_limited || version < LIMIT { String::new() } else { format!("&limit={limit}") };
     let path = format!("/allocation_candidates?{query}{limit}");
-    client.read(&path, version).await.map_err(failure)
+    Ok(client.read(&path, version).await?)
 }
 
 /// Parses the candidates of a response.
@@ -162,7 +162,7 @@ pub(super) async fn names(
     let mut answers = stream::iter(requests).buffer_unordered(client.concurrency());
     let mut names = HashMap::new();
     while let Some(answer) = answers.next().await {
-        if let (uuid, Some(name)) = answer.map_err(failure)? {
+        if let (uuid, Some(name)) = answer? {
             names.insert(uuid, name);
         }
     }
@@ -227,7 +227,7 @@ mod tests {
     use serde_json::json;
 
     use super::{read, text};
-    use crate::cli::bars::Colours;
+    use crate::cli::terminal::Colours;
 
     #[test]
     fn candidates_are_rows_of_providers_with_what_is_free() {

@@ -13,10 +13,9 @@ use uuid::Uuid;
 
 use super::candidates::{self, names, newest};
 use super::columns::columns;
-use super::confirm::confirmed;
-use super::explain::failure;
 use super::providers::find;
 use super::service::ServiceOptions;
+use super::terminal::confirmed;
 use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
 use crate::server::failure::Failure;
@@ -114,7 +113,7 @@ impl ConsumerState {
     async fn read(client: &Client, consumer: Uuid, version: Microversion) -> Result<Self, Failure> {
         let body = client.read(&format!("/allocations/{consumer}"), version).await;
         let failed = |error| Failure(format!("the allocations are not as expected: {error}"));
-        Self::deserialize(body.map_err(failure)?).map_err(failed)
+        Self::deserialize(body?).map_err(failed)
     }
 
     fn amounts(&self) -> Amounts {
@@ -128,11 +127,11 @@ impl ConsumerState {
 /// # Errors
 /// The service does not respond or refuses the claim, or an argument is missing or invalid.
 pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.client()?;
     let version = with_generations(&client).await?;
     let held = ConsumerState::read(&client, options.consumer, version).await?;
     let (requested, mappings) = requested(options, &client, version).await?;
-    let change = change(&client, options.consumer, (&held.amounts(), &requested), version).await?;
+    let change = change(&client, options.consumer, &held.amounts(), &requested, version).await?;
     let owner = |given: &Option<String>, had: &Option<String>, flag: &str| {
         let missing =
             || Failure(format!("the consumer does not exist, so its owner must be given: {flag}"));
@@ -175,7 +174,7 @@ pub async fn claim(options: &ClaimOptions, out: impl Fn(&str)) -> Result<(), Fai
 /// # Errors
 /// The service does not respond, or refuses.
 pub async fn release(options: &ReleaseOptions, out: impl Fn(&str)) -> Result<(), Failure> {
-    let client = options.service.client().map_err(Failure)?;
+    let client = options.service.client()?;
     let version = with_generations(&client).await?;
     let held = ConsumerState::read(&client, options.consumer, version).await?;
     if held.allocations.is_empty() {
@@ -183,7 +182,7 @@ pub async fn release(options: &ReleaseOptions, out: impl Fn(&str)) -> Result<(),
         return Ok(());
     }
     let nothing = Amounts::new();
-    out(&change(&client, options.consumer, (&held.amounts(), &nothing), version).await?);
+    out(&change(&client, options.consumer, &held.amounts(), &nothing, version).await?);
     if !options.yes && !confirmed("Release this?", "use --yes").map_err(Failure)? {
         out("Nothing was done.");
         return Ok(());
@@ -286,7 +285,8 @@ fn parsed(text: &str) -> Result<Vec<(String, i64)>, Failure> {
 async fn change(
     client: &Client,
     consumer: Uuid,
-    (now, then): (&Amounts, &Amounts),
+    now: &Amounts,
+    then: &Amounts,
     version: Microversion,
 ) -> Result<String, Failure> {
     let providers: BTreeSet<String> = now.keys().chain(then.keys()).cloned().collect();
@@ -354,7 +354,7 @@ async fn write(
     version: Microversion,
 ) -> Result<(), Failure> {
     let (path, body) = (format!("/allocations/{consumer}"), json!(body));
-    let answer = client.send(Method::PUT, &path, version, Some(&body)).await.map_err(failure)?;
+    let answer = client.send(Method::PUT, &path, version, Some(&body)).await?;
     let id = answer.headers().get("x-openstack-request-id").and_then(|id| id.to_str().ok());
     let hint = id.filter(|_| answer.status() == StatusCode::CONFLICT);
     let hint =

@@ -205,8 +205,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::faulty;
-    use crate::cli::bars::Colours;
     use crate::cli::page::Page;
+    use crate::cli::terminal::Colours;
     use crate::http::operator::views::claim::{ClaimFault, ClaimFaults};
 
     /// The description of faults.

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::service::{LimitOptions, named, secret};
+use super::service::{LimitOptions, named};
 use crate::auth::keystone::Secret;
 use crate::config::LogOptions;
+use crate::config::values::secret;
 use crate::moving::compare::answers::Rules;
 use crate::moving::compare::explained::Explained;
 use crate::moving::compare::report::Report;

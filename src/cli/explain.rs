@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use reqwest::{Method, StatusCode};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::bars::Colours;
 use super::claim_faults::explained;
 use super::columns::FormatOptions;
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use crate::http::operator::views::{Closest, Condition, Explanation};
 use crate::moving::placement_client::{Answer, Client, Microversion};
 use crate::server::failure::Failure;
@@ -66,17 +67,11 @@ pub struct ExplainOptions {
 /// # Errors
 /// The server does not respond, or the query is invalid.
 pub async fn run(options: &ExplainOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let Some(query) = &options.query else { return explain_claim(options, &client).await };
     let query = query_of(query);
     let query = format!("near_misses={}&{query}", options.near_misses);
-    let answer = ask(&client, &query, options.microversion).await?;
-    let answer = answer.expect(StatusCode::OK).map_err(failure)?;
-    if options.format.is_json() {
-        answer.json().map(|json| format!("{json:#}")).map_err(failure)
-    } else {
-        answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
-    }
+    shown(ask(&client, &query, options.microversion).await?, options.format, text)
 }
 
 /// Explains the claim in the given file.
@@ -97,38 +92,42 @@ async fn explain_claim(options: &ExplainOptions, client: &Client) -> Result<Stri
         ));
     }
     let consumer = options.consumer.map(|consumer| consumer.to_string());
-    let question = (consumer.as_deref(), options.holders);
-    let answer = ask_of_claim(client, question, options.microversion, &body).await?;
-    let answer = answer.expect(StatusCode::OK).map_err(failure)?;
-    if options.format.is_json() {
-        answer.json().map(|json| format!("{json:#}")).map_err(failure)
-    } else {
-        let mut page = Page::new(Colours::of_stdout());
-        explained(&mut page, &answer.json_as().map_err(failure)?);
-        Ok(page.finish())
-    }
+    let (holders, version) = (options.holders, options.microversion);
+    let question = ClaimQuestion { consumer: consumer.as_deref(), holders, version, body: &body };
+    shown(question.ask(client).await?, options.format, |explanation, colours| {
+        let mut page = Page::new(colours);
+        explained(&mut page, explanation);
+        page.finish()
+    })
 }
 
-/// Requests the explanation of a claim, with at most `holders` consumers of each inventory.
-///
-/// # Errors
-/// The server does not respond, or is not Berth.
-pub(super) async fn ask_of_claim(
-    client: &Client,
-    (consumer, holders): (Option<&str>, u16),
-    version: Microversion,
-    body: &Value,
-) -> Result<Answer, Failure> {
-    let mut path = format!("{PATH}?holders={holders}");
-    if let Some(consumer) = consumer {
-        path.push_str("&consumer=");
-        path.push_str(consumer);
+/// A claim to explain.
+pub(super) struct ClaimQuestion<'a> {
+    /// The consumer, if the body is that of `PUT /allocations/{consumer}`.
+    pub(super) consumer: Option<&'a str>,
+    /// Maximum number of consumers that are listed for an inventory.
+    pub(super) holders: u16,
+    pub(super) version: Microversion,
+    pub(super) body: &'a Value,
+}
+
+impl ClaimQuestion<'_> {
+    /// Requests the explanation.
+    ///
+    /// # Errors
+    /// The server does not respond, or is not Berth.
+    pub(super) async fn ask(&self, client: &Client) -> Result<Answer, Failure> {
+        let mut path = format!("{PATH}?holders={}", self.holders);
+        if let Some(consumer) = self.consumer {
+            path.push_str("&consumer=");
+            path.push_str(consumer);
+        }
+        let answer = client.send(Method::POST, &path, self.version, Some(self.body)).await?;
+        if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
+            return Err(only_berth(&answer));
+        }
+        Ok(answer)
     }
-    let answer = client.send(Method::POST, &path, version, Some(body)).await.map_err(failure)?;
-    if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
-        return Err(only_berth(&answer));
-    }
-    Ok(answer)
 }
 
 /// Requests the explanation of a query.
@@ -140,7 +139,7 @@ pub(super) async fn ask(
     query: &str,
     version: Microversion,
 ) -> Result<Answer, Failure> {
-    of_berth(client.get(&format!("{PATH}?{query}"), version).await.map_err(failure)?)
+    of_berth(client.get(&format!("{PATH}?{query}"), version).await?)
 }
 
 /// Checks that the service is Berth. OpenStack Placement has nothing at this path.
@@ -159,9 +158,20 @@ pub(super) fn only_berth(answer: &Answer) -> Failure {
     ))
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "an error is given away")]
-pub(super) fn failure(error: crate::moving::placement_client::Error) -> Failure {
-    Failure(error.to_string())
+/// Formats the response to a request for one of Berth's own resources, as JSON or by `text`.
+///
+/// # Errors
+/// The service is not Berth, or refuses the request.
+pub(super) fn shown<T: DeserializeOwned>(
+    answer: Answer,
+    format: FormatOptions,
+    text: impl FnOnce(&T, Colours) -> String,
+) -> Result<String, Failure> {
+    let answer = of_berth(answer)?.expect(StatusCode::OK)?;
+    if format.is_json() {
+        return Ok(format!("{:#}", answer.json()?));
+    }
+    Ok(text(&answer.json_as()?, Colours::of_stdout()))
 }
 
 /// Extracts the query from a copied text.
@@ -256,7 +266,7 @@ fn most(it: &Closest) -> String {
 #[cfg(test)]
 mod tests {
     use super::{most, query_of, text};
-    use crate::cli::bars::Colours;
+    use crate::cli::terminal::Colours;
     use crate::http::operator::views::{
         Amount, Closest, Condition, Conflict, Explanation, NearMiss, NearMisses,
     };

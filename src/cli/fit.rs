@@ -3,11 +3,11 @@
 use clap::Args;
 use url::form_urlencoded::Serializer;
 
-use super::bars::Colours;
-use super::columns::{FormatOptions, ListFormat};
-use super::explain::{failure, of_berth, query_of};
+use super::columns::FormatOptions;
+use super::explain::{query_of, shown};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use crate::http::operator::views::fit::{Drained, Fits, Number, RequestFit};
 use crate::moving::placement_client::Microversion;
 use crate::server::failure::Failure;
@@ -69,15 +69,9 @@ pub struct FitOptions {
 /// # Errors
 /// The server does not respond, or a query is invalid.
 pub async fn run(options: &FitOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
-    let answer = client.get(&path(options), options.microversion).await.map_err(failure)?;
-    let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
-    match options.format.chosen() {
-        ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
-        ListFormat::Table => {
-            answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
-        }
-    }
+    let client = options.service.reader()?;
+    let answer = client.get(&path(options), options.microversion).await?;
+    shown(answer, options.format, text)
 }
 
 /// The query parameters for queries and flavors.
@@ -208,7 +202,7 @@ fn short(number: Number) -> String {
 #[cfg(test)]
 mod tests {
     use super::text;
-    use crate::cli::bars::Colours;
+    use crate::cli::terminal::Colours;
     use crate::http::operator::views::fit::{
         Drained, Fits, GroupFit, Groups, HostFit, LeftOut, Number, RequestFit,
     };

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::DbOptions;
-use super::columns::{FormatOptions, ListFormat, columns};
+use super::columns::{ListFormat, columns};
+use super::db_options::{DbOptions, ListOptions};
 use crate::audit::summary;
 use crate::config::flavors;
+use crate::config::values::pair;
 use crate::planner::flavor::Flavor;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
@@ -24,7 +25,7 @@ pub enum FlavorCommand {
     /// Existing plans keep the sizes with which they were made.
     Set(Box<FlavorSetOptions>),
     /// Print all flavors.
-    List(FlavorListOptions),
+    List(ListOptions),
     /// Delete a flavor.
     Unset(FlavorUnsetOptions),
     /// Store all flavors of a TOML file, or none if one of them is invalid.
@@ -65,20 +66,8 @@ pub struct FlavorSetOptions {
     pub id: Option<String>,
 
     /// Property, such as `trait:STORAGE_DISK_SSD=required` or `resources:PCPU=2`; may be repeated.
-    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = super::pair)]
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = pair)]
     pub properties: Vec<(String, String)>,
-
-    /// The database.
-    #[command(flatten)]
-    pub db: DbOptions,
-}
-
-/// Options of `flavor list`.
-#[derive(Args, Clone, Debug)]
-pub struct FlavorListOptions {
-    /// Output format.
-    #[command(flatten)]
-    pub format: FormatOptions,
 
     /// The database.
     #[command(flatten)]
@@ -109,29 +98,26 @@ pub struct FlavorLoadOptions {
     pub db: DbOptions,
 }
 
-impl FlavorCommand {
-    /// The database options of the command.
-    pub fn db(&self) -> &DbOptions {
-        match self {
-            Self::Set(options) => &options.db,
-            Self::List(options) => &options.db,
-            Self::Unset(options) => &options.db,
-            Self::Load(options) => &options.db,
-        }
-    }
-}
-
 /// Runs `berth flavor`, and returns its output.
 ///
 /// # Errors
 /// A flavor is invalid, or the database is unavailable.
 pub async fn run(command: &FlavorCommand) -> Result<String, Failure> {
     // Invalid arguments are reported before a private database is started.
-    let task = Task::of(command).map_err(Failure)?;
-    let database = Database::open(&command.db().database).await?;
-    let outcome = task.carry_out(&database).await;
-    database.close().await;
-    outcome
+    let (task, db) = match command {
+        FlavorCommand::Set(options) => {
+            (Task::Set(SetFlavors(vec![options.flavor().map_err(Failure)?])), &options.db)
+        }
+        FlavorCommand::Load(options) => {
+            let flavors = flavors::read(&options.file).map_err(Failure)?;
+            (Task::Set(SetFlavors(flavors)), &options.db)
+        }
+        FlavorCommand::Unset(options) => {
+            (Task::Unset(UnsetFlavor(options.name.clone())), &options.db)
+        }
+        FlavorCommand::List(options) => (Task::List(options.format.chosen()), &options.db),
+    };
+    Database::with(&db.database, async |database| task.carry_out(database).await).await
 }
 
 /// A validated command.
@@ -142,28 +128,14 @@ enum Task {
 }
 
 impl Task {
-    fn of(command: &FlavorCommand) -> Result<Self, String> {
-        match command {
-            FlavorCommand::Set(options) => {
-                options.flavor().map(|it| Self::Set(SetFlavors(vec![it])))
-            }
-            FlavorCommand::Load(options) => {
-                flavors::read(&options.file).map(|flavors| Self::Set(SetFlavors(flavors)))
-            }
-            FlavorCommand::Unset(options) => Ok(Self::Unset(UnsetFlavor(options.name.clone()))),
-            FlavorCommand::List(options) => Ok(Self::List(options.format.chosen())),
-        }
-    }
-
     async fn carry_out(&self, database: &Database) -> Result<String, Failure> {
         settle_schema(database).await?;
         let mut conn = database.connect().await?;
-        let failed = |error: crate::store::Error| Failure(error.to_string());
         match self {
-            Self::Set(flavors) => change(&mut conn, flavors, summary).await.map_err(failed)?,
-            Self::Unset(unset) => change(&mut conn, unset, summary).await.map_err(failed)?,
+            Self::Set(flavors) => change(&mut conn, flavors, summary).await?,
+            Self::Unset(unset) => change(&mut conn, unset, summary).await?,
             Self::List(format) => {
-                let flavors = list(&mut conn).await.map_err(failed)?;
+                let flavors = list(&mut conn).await?;
                 return Ok(match format {
                     ListFormat::Table => table(&flavors),
                     ListFormat::Json => {

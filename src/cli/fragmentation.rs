@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use super::bars::Colours;
-use super::columns::{FormatOptions, ListFormat};
-use super::explain::{failure, of_berth};
+use super::columns::FormatOptions;
+use super::explain::shown;
 use super::fit::{query_parameters, words};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use crate::http::operator::views::fragmentation::{Fragment, Fragmentation, RequestFragments};
 use crate::moving::placement_client::Microversion;
 use crate::server::failure::Failure;
@@ -52,18 +52,11 @@ pub struct FragmentationOptions {
 /// # Errors
 /// The server does not respond, or a query is invalid.
 pub async fn run(options: &FragmentationOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let mut query = query_parameters(&options.queries, &options.flavor);
     query.append_pair("hosts", &options.hosts.to_string());
     let path = format!("{PATH}?{}", query.finish());
-    let answer = client.get(&path, options.microversion).await.map_err(failure)?;
-    let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
-    match options.format.chosen() {
-        ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
-        ListFormat::Table => {
-            answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
-        }
-    }
+    shown(client.get(&path, options.microversion).await?, options.format, text)
 }
 
 fn text(all: &Fragmentation, colours: Colours) -> String {
@@ -138,7 +131,7 @@ fn add(page: &mut Page, it: &RequestFragments) {
 #[cfg(test)]
 mod tests {
     use super::text;
-    use crate::cli::bars::Colours;
+    use crate::cli::terminal::Colours;
     use crate::http::operator::views::fit::Number;
     use crate::http::operator::views::fragmentation::{
         ClassFragment, CommonFragments, Fragment, Fragmentation, HostFragments, RequestFragments,

@@ -4,8 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::DbOptions;
-use super::columns::{FormatOptions, ListFormat, columns};
+use super::columns::{ListFormat, columns};
+use super::db_options::{DbOptions, ListOptions};
 use crate::audit::summary;
 use crate::model::{GroupKind, Level};
 use crate::planner::group::{self, StoredGroup};
@@ -27,7 +27,7 @@ pub enum GroupCommand {
     /// Create a group without members.
     Create(Box<GroupCreateOptions>),
     /// Print all groups.
-    List(GroupListOptions),
+    List(ListOptions),
     /// Print one group.
     Show(GroupOptions),
     /// Change the description of a group.
@@ -60,18 +60,6 @@ pub struct GroupCreateOptions {
     /// Description for people.
     #[arg(long, value_name = "TEXT")]
     pub description: Option<String>,
-
-    /// The database.
-    #[command(flatten)]
-    pub db: DbOptions,
-}
-
-/// Options of `group list`.
-#[derive(Args, Clone, Debug)]
-pub struct GroupListOptions {
-    /// Output format.
-    #[command(flatten)]
-    pub format: FormatOptions,
 
     /// The database.
     #[command(flatten)]
@@ -122,19 +110,6 @@ pub struct GroupMembersOptions {
     pub db: DbOptions,
 }
 
-impl GroupCommand {
-    /// The database options of the command.
-    pub fn db(&self) -> &DbOptions {
-        match self {
-            Self::Create(options) => &options.db,
-            Self::List(options) => &options.db,
-            Self::Show(options) | Self::Delete(options) => &options.db,
-            Self::Describe(options) => &options.db,
-            Self::AddMembers(options) | Self::RemoveMembers(options) => &options.db,
-        }
-    }
-}
-
 /// Runs `berth group`, and returns its output.
 ///
 /// # Errors
@@ -142,10 +117,16 @@ impl GroupCommand {
 pub async fn run(command: &GroupCommand) -> Result<String, Failure> {
     // Invalid arguments are reported before a private database is started.
     check(command).map_err(Failure)?;
-    let database = Database::open(&command.db().database).await?;
-    let outcome = carry_out(command, &database).await;
-    database.close().await;
-    outcome
+    let db = match command {
+        GroupCommand::Create(options) => &options.db,
+        GroupCommand::List(ListOptions { db, .. })
+        | GroupCommand::Show(GroupOptions { db, .. })
+        | GroupCommand::Delete(GroupOptions { db, .. })
+        | GroupCommand::Describe(GroupDescribeOptions { db, .. })
+        | GroupCommand::AddMembers(GroupMembersOptions { db, .. })
+        | GroupCommand::RemoveMembers(GroupMembersOptions { db, .. }) => db,
+    };
+    Database::with(&db.database, async |database| carry_out(command, database).await).await
 }
 
 fn check(command: &GroupCommand) -> Result<(), String> {
@@ -178,42 +159,38 @@ fn check_description(text: &str) -> Result<(), String> {
 async fn carry_out(command: &GroupCommand, database: &Database) -> Result<String, Failure> {
     settle_schema(database).await?;
     let mut conn = database.connect().await?;
-    let failed = |error: crate::store::Error| Failure(error.to_string());
-    match command {
+    let group = match command {
         GroupCommand::Create(options) => {
-            let request = CreateGroup { group: options.group(), owner: None };
-            change(&mut conn, &request, summary).await.map_err(failed).map(|group| shown(&group))
+            change(&mut conn, &CreateGroup { group: options.group(), owner: None }, summary).await?
         }
         GroupCommand::List(options) => {
-            let groups = list(&mut conn).await.map_err(failed)?;
-            Ok(match options.format.chosen() {
+            let groups = list(&mut conn).await?;
+            return Ok(match options.format.chosen() {
                 ListFormat::Table => table(&groups),
                 ListFormat::Json => format!("{:#}", groups.iter().map(view).collect::<Value>()),
-            })
+            });
         }
-        GroupCommand::Show(options) => {
-            show(&mut conn, &options.group).await.map_err(failed).map(|group| shown(&group))
-        }
+        GroupCommand::Show(options) => show(&mut conn, &options.group).await?,
         GroupCommand::Describe(options) => {
             let (group, description) = (options.group.clone(), Some(options.description.clone()));
-            let request = DescribeGroup { group, description };
-            change(&mut conn, &request, summary).await.map_err(failed).map(|group| shown(&group))
+            change(&mut conn, &DescribeGroup { group, description }, summary).await?
         }
         GroupCommand::Delete(options) => {
             let request = DeleteGroup { group: options.group.clone() };
-            change(&mut conn, &request, summary).await.map_err(failed).map(|()| String::new())
+            change(&mut conn, &request, summary).await?;
+            return Ok(String::new());
         }
         GroupCommand::AddMembers(options) => {
             let (group, members) = (options.group.clone(), options.projects.clone());
-            let added = change(&mut conn, &AddMembers { group, members }, summary).await;
-            added.map_err(failed).map(|group| shown(&group))
+            change(&mut conn, &AddMembers { group, members }, summary).await?
         }
         GroupCommand::RemoveMembers(options) => {
             let (group, members) = (options.group.clone(), Some(options.projects.clone()));
-            change(&mut conn, &RemoveMembers { group, members }, summary).await.map_err(failed)?;
-            show(&mut conn, &options.group).await.map_err(failed).map(|group| shown(&group))
+            change(&mut conn, &RemoveMembers { group, members }, summary).await?;
+            show(&mut conn, &options.group).await?
         }
-    }
+    };
+    Ok(format!("{:#}", view(&group)))
 }
 
 impl GroupCreateOptions {
@@ -239,10 +216,6 @@ fn level(word: &str) -> Result<Level, String> {
 }
 
 /// A group as JSON, as in the API.
-fn shown(group: &StoredGroup) -> String {
-    format!("{:#}", view(group))
-}
-
 fn view(group: &StoredGroup) -> Value {
     json!({
         "id": group.id,

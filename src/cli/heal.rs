@@ -6,8 +6,8 @@ use clap::Args;
 use time::{Duration, OffsetDateTime};
 
 use super::audit::{CommandError, exit};
-use super::confirm::confirmed;
 use super::service::ServiceOptions;
+use super::terminal::confirmed;
 use super::times::age;
 use crate::moving::server_audit::heal::{self, ActionOutcome, PlanMismatch};
 use crate::moving::server_audit::plan::Plan;
@@ -73,7 +73,8 @@ pub async fn run(options: &HealOptions, mut out: impl FnMut(&str)) -> Result<u8,
         out("the plan has no actions");
         return Ok(exit::NOTHING_DONE);
     }
-    let client = options.service.client().map_err(CommandError::invalid)?;
+    let client =
+        options.service.client().map_err(|failure| CommandError::invalid(failure.to_string()))?;
     let service = Service::open(client).await.map_err(CommandError::failed)?;
     heal::check_service(&service, &plan, options.moved).await.map_err(stopped)?;
     if !options.dry_run && !options.yes {

@@ -3,9 +3,11 @@
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clap::Args;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -14,10 +16,90 @@ use rustls::{
     SignatureScheme, StreamOwned,
 };
 
+use crate::config::{PlannerAddress, planner_endpoints};
 use crate::http::edge::listener::Endpoint;
+use crate::server::failure::Failure;
 
 /// Timeout for each step.
 const STEP_MAX: Duration = Duration::from_secs(5);
+
+/// Options of `health`: those of `serve` for reaching the server.
+#[derive(Args, Clone, Debug)]
+pub struct HealthOptions {
+    /// Read the server's options from this TOML file.
+    ///
+    /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
+    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Ask whether the server is ready: its database responds, and it is not shutting down.
+    ///
+    /// Asks `/readyz` of both APIs, instead of `/` of the Placement API.
+    #[arg(long)]
+    pub ready: bool,
+
+    /// Addresses of the server. All of them are probed.
+    #[arg(
+        long,
+        env = "BERTH_LISTEN",
+        default_value = "127.0.0.1:8778",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub listen: Vec<Endpoint>,
+
+    /// Addresses of the planner, which --ready asks too; `none`: it is not served.
+    #[arg(
+        long,
+        env = "BERTH_PLANNER_LISTEN",
+        default_value = "127.0.0.1:8090",
+        value_name = "ADDRESS",
+        value_delimiter = ','
+    )]
+    pub planner_listen: Vec<PlannerAddress>,
+
+    /// Addresses of the server for health checks and metrics, which have no TLS.
+    ///
+    /// An address of --listen that is among them is probed without TLS.
+    #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
+    pub admin_listen: Vec<Endpoint>,
+
+    /// Certificate of the server, if it has one.
+    ///
+    /// The server is then probed over TLS, except on a Unix socket. The certificate is not verified.
+    #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// Authorities of the clients' certificates, if the server requires them.
+    ///
+    /// Readiness is then checked at --admin-listen, if set.
+    #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
+}
+
+/// Runs `berth health`, and returns a message for each address that fails.
+///
+/// # Errors
+/// The addresses of the planner contradict each other.
+pub fn run(options: &HealthOptions) -> Result<Vec<String>, Failure> {
+    let mut apis = options.listen.clone();
+    if options.ready {
+        let planner = planner_endpoints(&options.planner_listen).map_err(Failure)?;
+        apis.extend(planner.into_iter().cloned());
+    }
+    let probe = if options.ready { Probe::IsReady } else { Probe::Answers };
+    let addresses = ServerAddresses {
+        apis,
+        admin: options.admin_listen.clone(),
+        has_tls: options.tls_cert.is_some(),
+        demands_certificates: options.tls_client_ca.is_some(),
+    };
+    let targets = addresses.targets(probe).into_iter();
+    let failures = targets.filter_map(|(endpoint, with_tls)| {
+        health(endpoint, with_tls, probe).err().map(|why| format!("{endpoint}: {why}"))
+    });
+    Ok(failures.collect())
+}
 
 /// The kind of probe. Neither request carries a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,21 +122,21 @@ impl Probe {
 
 /// Listeners of a server, from its options.
 #[derive(Clone, Debug)]
-pub struct ServerAddresses {
+struct ServerAddresses {
     /// Addresses to probe.
-    pub apis: Vec<Endpoint>,
+    apis: Vec<Endpoint>,
     /// Addresses without TLS for health checks. They may be among those to probe.
-    pub admin: Vec<Endpoint>,
+    admin: Vec<Endpoint>,
     /// Whether the APIs use TLS.
-    pub has_tls: bool,
+    has_tls: bool,
     /// Whether they require client certificates.
-    pub demands_certificates: bool,
+    demands_certificates: bool,
 }
 
 impl ServerAddresses {
     /// The addresses to probe, and whether to use TLS. An address that requires client certificates cannot be probed
     /// for readiness; the addresses for health checks can, and report the state of all APIs.
-    pub fn targets(&self, probe: Probe) -> Vec<(&Endpoint, bool)> {
+    fn targets(&self, probe: Probe) -> Vec<(&Endpoint, bool)> {
         let is_admin = |endpoint| self.admin.iter().any(|admin| is_same(admin, endpoint));
         let mut targets: Vec<(&Endpoint, bool)> = Vec::new();
         for endpoint in &self.apis {

@@ -10,10 +10,11 @@ use sqlx::PgConnection;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use super::DbOptions;
+use super::db_options::DbOptions;
 use super::report_file::ReportFile;
-use super::service::{LimitOptions, named, secret};
+use super::service::{LimitOptions, named};
 use crate::auth::keystone::Secret;
+use crate::config::values::secret;
 use crate::moving::transfer::follow::FollowContext;
 use crate::moving::transfer::report::Report;
 use crate::moving::transfer::{self, ReferenceUrl};
@@ -123,10 +124,8 @@ impl DataImportOptions {
 pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
     // Checks that the report can be written before anything is done.
     let file = options.report.as_deref().map(ReportFile::open).transpose()?;
-    let database = Database::open(&options.db.database).await?;
-    let worked = work(options, &database).await;
-    database.close().await;
-    let report = match worked? {
+    let work = async |database: &Database| work(options, database).await;
+    let report = match Database::with(&options.db.database, work).await? {
         ImportOutcome::Reported(report) => report,
         ImportOutcome::Message(words) => return Ok(words),
     };
@@ -151,23 +150,21 @@ enum ImportOutcome {
 }
 
 async fn work(options: &DataImportOptions, database: &Database) -> Result<ImportOutcome, Failure> {
-    let failed = |error: transfer::Error| Failure(error.to_string());
     if let Some(name) = &options.from_api {
         let (token, os_cloud) = (options.from_api_token.as_ref(), options.os_cloud.as_deref());
         let client = named(name, token, os_cloud, options.limits).map_err(Failure)?;
         let mut conn = database.connect().await?;
-        let imported = transfer::import_service(&client, &mut conn, options.what()).await;
-        return imported.map(ImportOutcome::Reported).map_err(failed);
+        let imported = transfer::import_service(&client, &mut conn, options.what()).await?;
+        return Ok(ImportOutcome::Reported(imported));
     }
     let Some(from) = options.from_database.as_ref().filter(|_| !options.discard) else {
         let mut conn = database.connect().await?;
-        return transfer::discard(&mut conn).await.map(ImportOutcome::Message).map_err(failed);
+        return Ok(ImportOutcome::Message(transfer::discard(&mut conn).await?));
     };
     let what = options.what();
     if !options.follow && !options.finish {
         let mut conn = database.connect().await?;
-        let imported = transfer::import(from, &mut conn, what).await;
-        return imported.map(ImportOutcome::Reported).map_err(failed);
+        return Ok(ImportOutcome::Reported(transfer::import(from, &mut conn, what).await?));
     }
     let connect =
         || -> BoxFuture<'_, store::Result<PgConnection>> { Box::pin(database.try_connect()) };
@@ -178,13 +175,16 @@ async fn work(options: &DataImportOptions, database: &Database) -> Result<Import
         stop: if options.finish { watch::channel(false).1 } else { stop_signals()? },
         interval: Duration::from_secs(options.interval.into()),
     };
-    if options.finish {
-        transfer::follow::finish(from, &context).await.map(ImportOutcome::Reported).map_err(failed)
+    Ok(if options.finish {
+        ImportOutcome::Reported(transfer::follow::finish(from, &context).await?)
     } else {
-        transfer::follow::follow(from, what, &context)
-            .await
-            .map(ImportOutcome::Message)
-            .map_err(failed)
+        ImportOutcome::Message(transfer::follow::follow(from, what, &context).await?)
+    })
+}
+
+impl From<transfer::Error> for Failure {
+    fn from(error: transfer::Error) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -229,14 +229,9 @@ pub struct ExportOptions {
 /// # Errors
 /// Nothing was exported.
 pub async fn export(options: &ExportOptions) -> Result<String, Failure> {
-    let database = Database::open(&options.db.database).await?;
-    let exported = match database.connect().await {
-        Ok(mut conn) => {
-            let exported = transfer::export(&mut conn, &options.to_database).await;
-            exported.map_err(|error| Failure(error.to_string()))
-        }
-        Err(failure) => Err(failure),
+    let export = async |database: &Database| {
+        let mut conn = database.connect().await?;
+        Ok(transfer::export(&mut conn, &options.to_database).await?.words())
     };
-    database.close().await;
-    exported.map(|report| report.words())
+    Database::with(&options.db.database, export).await
 }

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use clap::Args;
 use serde::Serialize;
 
-use super::bars::{Colours, bar};
 use super::columns::{FormatOptions, padded};
 use super::providers::{Progress, Provider, bulk, list, read, version};
 use super::service::ServiceOptions;
+use super::terminal::{Colours, bar};
 use crate::moving::placement_client::{Client, Microversion};
 use crate::observe::printable::escaped;
 use crate::server::failure::Failure;
@@ -93,7 +93,7 @@ struct Amounts {
 /// # Errors
 /// The service does not respond, or refuses the query.
 pub async fn run(options: &LsOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let version = version(&client).await?;
     let limit = options.limit as usize;
     let mut hosts = hosts(&providers(&client, version, options.query.as_deref(), limit).await?);

@@ -1,4 +1,4 @@
-//! Generates shell completions and manual pages from the commands and options.
+//! Generates shell completions, manual pages and the sample configuration from the commands and options.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,9 @@ use std::path::Path;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::Cli;
+use super::commands::Cli;
+use crate::config;
+use crate::model::Bug;
 
 /// Returns a completion script for a shell.
 pub fn completions(shell: Shell) -> String {
@@ -22,4 +24,11 @@ pub fn completions(shell: Shell) -> String {
 pub fn man_pages(directory: &Path) -> io::Result<()> {
     // The page of `help` would repeat those of the commands.
     clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory)
+}
+
+/// The text of `berth config sample`.
+pub fn sample() -> String {
+    let command = Cli::command();
+    let serve = command.find_subcommand("serve");
+    config::file::sample(serve.unwrap_or_else(|| Bug::raise("there is no command `serve`")))
 }

@@ -3,11 +3,11 @@
 use clap::Args;
 use url::form_urlencoded::Serializer;
 
-use super::bars::Colours;
-use super::columns::{FormatOptions, ListFormat};
-use super::explain::{failure, of_berth, query_of};
+use super::columns::FormatOptions;
+use super::explain::{query_of, shown};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use crate::http::operator::views::moves::{Host, Moves, Step};
 use crate::moving::placement_client::Microversion;
 use crate::server::failure::Failure;
@@ -58,7 +58,7 @@ pub struct MovesOptions {
 /// # Errors
 /// The server does not respond, or the query is invalid.
 pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let mut query = Serializer::new(String::new());
     if let Some(it) = &options.query {
         query.append_pair("make-room-for", query_of(it));
@@ -73,14 +73,7 @@ pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
         query.append_pair("keep", keep);
     }
     let path = format!("{PATH}?{}", query.finish());
-    let answer = client.get(&path, options.microversion).await.map_err(failure)?;
-    let answer = of_berth(answer)?.expect(reqwest::StatusCode::OK).map_err(failure)?;
-    match options.format.chosen() {
-        ListFormat::Json => answer.json().map(|json| format!("{json:#}")).map_err(failure),
-        ListFormat::Table => {
-            answer.json_as().map(|it| text(&it, Colours::of_stdout())).map_err(failure)
-        }
-    }
+    shown(client.get(&path, options.microversion).await?, options.format, text)
 }
 
 fn text(it: &Moves, colours: Colours) -> String {
@@ -145,7 +138,7 @@ mod tests {
     use serde_json::Value;
 
     use super::text;
-    use crate::cli::bars::Colours;
+    use crate::cli::terminal::Colours;
     use crate::http::operator::views::moves::{Examined, Host, Moves, Step};
 
     fn host(name: &str) -> Host {

@@ -4,8 +4,8 @@ use std::fmt;
 
 use anstyle::{AnsiColor, Style};
 
-use super::bars::Colours;
 use super::columns::padded;
+use super::terminal::Colours;
 use crate::observe::printable::escaped;
 
 /// The meaning of a colour.
@@ -125,7 +125,7 @@ pub(super) fn painted(tone: Tone, words: &str, colours: Colours) -> String {
 #[cfg(test)]
 mod tests {
     use super::{Cell, Page, Tone};
-    use crate::cli::bars::Colours;
+    use crate::cli::terminal::Colours;
 
     fn page(colours: Colours) -> String {
         let mut page = Page::new(colours);

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::auth::keystone::Keystone;
 use crate::auth::policy::{self, Caller, Evaluation, Policy, Rules};
+use crate::config::values::pair;
 use crate::config::{KeystoneOptions, PolicyOptions};
 
 /// Commands for policy rules.
@@ -90,7 +91,7 @@ pub struct PolicyCheckOptions {
 
     /// Attribute of the target, such as `project_id=ID`; may be repeated. Default: the caller's own
     /// project and user.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = super::pair)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     pub target: Vec<(String, String)>,
 
     /// The policy files.

@@ -27,7 +27,7 @@ const PROGRESS: &str = "{bar:40} {pos} of {len} requests, {eta} left";
 pub(super) const PARTS: [&str; 4] = ["inventories", "usages", "traits", "aggregates"];
 
 /// A provider.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Provider {
     pub(super) uuid: String,
     pub(super) name: String,
@@ -80,7 +80,7 @@ pub(super) enum Progress {
 /// # Errors
 /// The service does not respond, or does not show trees.
 pub(super) async fn version(client: &Client) -> Result<Microversion, Failure> {
-    let highest = client.highest_microversion().await.map_err(|error| failure(&error))?;
+    let highest = client.highest_microversion().await?;
     let version = highest.min(Microversion::MAX);
     if version < PARENTS {
         return Err(Failure(format!(
@@ -99,7 +99,7 @@ pub(super) async fn list(
     version: Microversion,
     query: &str,
 ) -> Result<Vec<ListedProvider>, Failure> {
-    client.providers(query, version).await.map_err(|error| failure(&error))
+    Ok(client.providers(query, version).await?)
 }
 
 /// All providers with these parts, or those of one tree, in one request. `None` if the service is not Berth, or
@@ -115,12 +115,12 @@ pub(super) async fn bulk(
 ) -> Result<Option<Vec<Provider>>, Failure> {
     let tree = tree.map_or_else(String::new, |uuid| format!("&tree={uuid}"));
     let path = format!("{BULK}?include={}{tree}", parts.join(","));
-    let answer = client.get(&path, version).await.map_err(|error| failure(&error))?;
+    let answer = client.get(&path, version).await?;
     if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::FORBIDDEN) {
         return Ok(None);
     }
-    let answer = answer.expect(StatusCode::OK).map_err(|error| failure(&error))?;
-    let BulkResponse { mut providers } = answer.json_as().map_err(|error| failure(&error))?;
+    let answer = answer.expect(StatusCode::OK)?;
+    let BulkResponse { mut providers } = answer.json_as()?;
     for provider in &mut providers {
         provider.traits.sort_unstable();
         provider.aggregates.sort_unstable();
@@ -168,7 +168,7 @@ pub(super) async fn read(
     let mut answers = stream::iter(requests).buffer_unordered(client.concurrency());
     let mut gone: HashSet<String> = HashSet::new();
     while let Some(answer) = answers.next().await {
-        let (nth, path, found) = answer.map_err(|error| failure(&error))?;
+        let (nth, path, found) = answer?;
         progress.inc(1);
         let Some(provider) = providers.get_mut(nth) else { continue };
         match found {
@@ -193,7 +193,7 @@ pub(super) async fn find(
 ) -> Result<Option<String>, Failure> {
     if let Ok(uuid) = Uuid::parse_str(provider) {
         let path = format!("/resource_providers/{uuid}");
-        if client.find(&path, version).await.map_err(|error| failure(&error))?.is_some() {
+        if client.find(&path, version).await?.is_some() {
             return Ok(Some(uuid.to_string()));
         }
     }
@@ -207,27 +207,15 @@ pub(super) fn too_many(count: usize) -> Failure {
     Failure(format!("there are {count} providers: name one of them, or raise --limit"))
 }
 
-/// The failure of a command whose request failed.
-pub(super) fn failure(error: &Error) -> Failure {
-    Failure(error.to_string())
-}
-
 impl From<ListedProvider> for Provider {
     fn from(listed: ListedProvider) -> Self {
-        let ListedProvider { uuid, name, generation, parent_provider_uuid, root_provider_uuid } =
-            listed;
-        let (inventories, usages) = (BTreeMap::new(), BTreeMap::new());
-        let (traits, aggregates) = (Vec::new(), Vec::new());
         Self {
-            uuid,
-            name,
-            generation,
-            parent_provider_uuid,
-            root_provider_uuid,
-            inventories,
-            usages,
-            traits,
-            aggregates,
+            uuid: listed.uuid,
+            name: listed.name,
+            generation: listed.generation,
+            parent_provider_uuid: listed.parent_provider_uuid,
+            root_provider_uuid: listed.root_provider_uuid,
+            ..Self::default()
         }
     }
 }

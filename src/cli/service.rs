@@ -6,7 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::auth::keystone::Secret;
-use crate::moving::placement_client::{Access, Client, Limits, Settings};
+use crate::config::values::secret;
+use crate::moving::placement_client::{self, Access, Client, Limits, Settings};
+use crate::server::failure::Failure;
 
 /// Bytes of a mebibyte.
 const MIB: usize = 1 << 20;
@@ -80,12 +82,18 @@ pub struct LimitOptions {
 
 impl LimitOptions {
     /// The limits in the client's form.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(self) -> Limits {
         Limits {
             concurrency: self.concurrency.into(),
             timeout: Duration::from_secs(self.answer_timeout.into()),
             answer_max: usize::from(self.answer_max_mib) * MIB,
         }
+    }
+}
+
+impl From<placement_client::Error> for Failure {
+    fn from(error: placement_client::Error) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -141,16 +149,16 @@ impl ServiceOptions {
     ///
     /// # Errors
     /// A message: what is missing or wrong.
-    pub fn client(&self) -> Result<Client, String> {
-        self.caller.client(self.url.as_deref(), Unnamed::Refused)
+    pub fn client(&self) -> Result<Client, Failure> {
+        self.caller.client(self.url.as_deref(), Unnamed::Refused).map_err(Failure)
     }
 
     /// A client that only reads; the default is the service on this machine.
     ///
     /// # Errors
     /// A message: what is missing or wrong.
-    pub fn reader(&self) -> Result<Client, String> {
-        self.caller.client(self.url.as_deref(), Unnamed::At(LOCAL.into()))
+    pub fn reader(&self) -> Result<Client, Failure> {
+        self.caller.client(self.url.as_deref(), Unnamed::At(LOCAL.into())).map_err(Failure)
     }
 }
 
@@ -205,11 +213,6 @@ pub(super) fn named(
         Access::of(None, token, &Settings::cloud(name).map_err(failed)?)?
     };
     Client::new(access, limits.limits())
-}
-
-/// Parses a secret, which must not be empty.
-pub(super) fn secret(text: &str) -> Result<Secret, String> {
-    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::config::{LogOptions, count, seconds};
+use crate::config::LogOptions;
+use crate::config::values::{bounded, count, seconds};
 use crate::http::edge::listener::Endpoint;
 use crate::http::edge::server::{Bounds, HEADER_TIMEOUT};
 use crate::http::edge::tls::Files;
@@ -156,13 +157,6 @@ fn workers(text: &str) -> Result<usize, String> {
 
 fn mebibytes(text: &str) -> Result<usize, String> {
     bounded(text, 1, 1 << 20)
-}
-
-fn bounded(text: &str, least: usize, most: usize) -> Result<usize, String> {
-    match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
-        _ => Err(format!("must be a number from {least} to {most}")),
-    }
 }
 
 impl ShadowOptions {

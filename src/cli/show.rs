@@ -11,10 +11,10 @@ use reqwest::header::LAST_MODIFIED;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::bars::Colours;
 use super::columns::{FormatOptions, columns};
-use super::providers::{PARTS, Progress, Provider, failure, find, list, read, version};
+use super::providers::{PARTS, Progress, Provider, find, list, read, version};
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use super::tree::drawing::details;
 use crate::moving::placement_client::{Client, Error, Microversion};
 use crate::observe::printable::escaped;
@@ -85,13 +85,13 @@ struct Consumer {
 /// # Errors
 /// The service does not respond, or there is neither such a provider nor such a consumer.
 pub async fn run(options: &ShowOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let version = version(&client).await?;
     let subject = options.subject.as_str();
     if let Some(uuid) = find(&client, version, subject).await? {
         return provider(&client, version, &uuid, options).await;
     }
-    let consumer = consumer(&client, version, subject).await.map_err(|error| failure(&error))?;
+    let consumer = consumer(&client, version, subject).await?;
     let Some(consumer) = consumer else {
         return Err(Failure(format!("there is no resource provider and no consumer {subject}")));
     };
@@ -114,7 +114,7 @@ async fn provider(
     let gone = || Failure(format!("resource provider {uuid} has just been deleted"));
     let provider = providers.into_iter().next().ok_or_else(gone)?;
     let path = format!("/resource_providers/{uuid}/allocations");
-    let found = client.find(&path, version).await.map_err(|error| failure(&error))?;
+    let found = client.find(&path, version).await?;
     let held: OfProvider = serde_json::from_value(found.ok_or_else(gone)?)
         .map_err(|why| Failure(format!("{path}: {why}")))?;
     let count = held.allocations.len();
@@ -127,8 +127,7 @@ async fn provider(
             .buffer_unordered(client.concurrency())
             .try_filter_map(|found| async move { Ok(found) })
             .try_collect()
-            .await
-            .map_err(|error| failure(&error))?;
+            .await?;
     consumers.sort_by(|(one, _), (other, _)| one.uuid.cmp(&other.uuid));
     if options.format.is_json() {
         let all: Vec<&Consumer> = consumers.iter().map(|(consumer, _)| consumer).collect();

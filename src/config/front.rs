@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::values::count;
 use crate::http::edge::listener::Endpoint;
 use crate::http::edge::tls::Files;
 use crate::http::layers::cors::Cors;
@@ -60,7 +61,7 @@ pub struct FrontOptions {
     ///
     /// `GET /` does not count.
     #[arg(long, env = "BERTH_MAX_REQUESTS", default_value = "1024", value_name = "COUNT",
-          value_parser = super::count)]
+          value_parser = count)]
     pub max_requests: usize,
 
     /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::seconds;
+use super::values::{seconds, secret};
 use crate::auth::keystone::{
     AuthOptions, ClientTls, Credentials, Domain, Options, Scope, Secret, User,
 };
@@ -310,10 +310,6 @@ impl KeystoneOptions {
         let ca = self.keystone_ca_file.as_ref().map(read).transpose()?;
         Ok(ClientTls { ca, identity, insecure: self.keystone_insecure })
     }
-}
-
-fn secret(text: &str) -> Result<Secret, String> {
-    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
 }
 
 fn one_secret(

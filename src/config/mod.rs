@@ -18,6 +18,7 @@ mod policy;
 mod refused;
 pub mod sources;
 mod traces;
+pub(crate) mod values;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -37,6 +38,7 @@ pub use self::planner::{
 pub use self::policy::PolicyOptions;
 pub use self::refused::RefusedOptions;
 pub use self::traces::TraceOptions;
+use self::values::{count, seconds, seconds_or_none};
 use crate::http::app::CandidateOrder;
 use crate::http::edge::listener::Endpoint;
 pub use crate::observe::log_settings::LogFormat;
@@ -44,9 +46,6 @@ use crate::observe::log_settings::{self, LogSettings};
 
 /// Maximum size of the connection pool with a private PostgreSQL, which accepts 200 connections.
 const PRIVATE_MAX: u32 = 150;
-
-/// Maximum value of an option that sets a limit.
-const COUNT_MAX: usize = 1_000_000;
 
 /// Options of the log.
 #[derive(Args, Clone, Debug)]
@@ -345,26 +344,6 @@ impl Config {
             Some(_) | None => Ok(()),
         }
     }
-}
-
-/// Parses a limit.
-pub(crate) fn count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=COUNT_MAX) => Ok(count),
-        _ => Err(format!("must be a number from 1 to {COUNT_MAX}")),
-    }
-}
-
-pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(duration) if duration > Duration::ZERO => Ok(duration),
-        _ => Err("must be more than 0".to_owned()),
-    }
-}
-
-fn seconds_or_none(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
 }
 
 fn log_filter(text: &str) -> Result<String, String> {

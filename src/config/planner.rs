@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::values::{count, seconds};
 use crate::http::app::PlannerSettings;
 use crate::http::edge::listener::Endpoint;
 use crate::planner::headroom::HeadroomShare;
@@ -62,14 +63,14 @@ pub struct PlannerOptions {
     ///
     /// The planner uses the best solution found by then.
     #[arg(long, env = "BERTH_PLANNER_TIMEOUT", default_value = "2", value_name = "SECONDS",
-          value_parser = super::seconds)]
+          value_parser = seconds)]
     pub planner_timeout: Duration,
 
     /// Maximum solving time of a plan, in seconds, whatever the request asks for.
     ///
     /// Clients of this API wait for 5 seconds.
     #[arg(long, env = "BERTH_PLANNER_TIMEOUT_MAX", default_value = "4", value_name = "SECONDS",
-          value_parser = super::seconds)]
+          value_parser = seconds)]
     pub planner_timeout_max: Duration,
 
     /// Number of threads that choose hosts, shared equally by concurrent plans; 0: one per
@@ -125,7 +126,7 @@ pub struct PlannerOptions {
     /// Maximum number of requests of one project that each replica plans at once; further ones
     /// wait.
     #[arg(long, env = "BERTH_PLANNER_PROJECT_REQUESTS", default_value = "8", value_name = "COUNT",
-          value_parser = super::count)]
+          value_parser = count)]
     pub planner_project_requests: usize,
 }
 

@@ -129,7 +129,7 @@ impl Turns {
             if let Some(turn) = self.take(&mut line, requester) {
                 return Ok(turn);
             }
-            line.wait((requester, work), self.0.waiting_max)?
+            line.wait(requester, work, self.0.waiting_max)?
         };
         // The other end lives in the line, which lives as long as `self`.
         waits.await.map_err(|_| QueueFull)
@@ -187,7 +187,8 @@ impl Line {
 
     fn wait(
         &mut self,
-        (requester, work): (Requester, u64),
+        requester: Requester,
+        work: u64,
         most: WaitingLimits,
     ) -> Result<oneshot::Receiver<Turn>, QueueFull> {
         if self.is_full(requester, most) {

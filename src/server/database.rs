@@ -32,9 +32,7 @@ impl Database {
             return Ok(Self { hosts, embedded: None });
         }
         let directory = options.directory().map_err(Failure)?;
-        let embedded = EmbeddedPostgres::start(&directory)
-            .await
-            .map_err(|failure| Failure(failure.to_string()))?;
+        let embedded = EmbeddedPostgres::start(&directory).await?;
         Ok(Self { hosts: vec![embedded.options()], embedded: Some(embedded) })
     }
 
@@ -48,13 +46,26 @@ impl Database {
             return Ok(Self { hosts, embedded: None });
         }
         let directory = options.directory().map_err(Failure)?;
-        match EmbeddedPostgres::existing(&directory).await {
-            Ok(Existing::Running(running)) => Ok(Self { hosts: vec![running], embedded: None }),
-            Ok(Existing::Started(embedded)) => {
-                Ok(Self { hosts: vec![embedded.options()], embedded: Some(embedded) })
+        Ok(match EmbeddedPostgres::existing(&directory).await? {
+            Existing::Running(running) => Self { hosts: vec![running], embedded: None },
+            Existing::Started(embedded) => {
+                Self { hosts: vec![embedded.options()], embedded: Some(embedded) }
             }
-            Err(failure) => Err(Failure(failure.to_string())),
-        }
+        })
+    }
+
+    /// Opens a database as [`Database::open`] does, and closes it after `work`.
+    ///
+    /// # Errors
+    /// The database cannot be opened, or `work` fails.
+    pub async fn with<T>(
+        options: &DatabaseOptions,
+        work: impl AsyncFnOnce(&Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let database = Self::open(options).await?;
+        let outcome = work(&database).await;
+        database.close().await;
+        outcome
     }
 
     /// The connection options of each of its hosts.

@@ -8,6 +8,12 @@ use crate::store::error::CANNOT;
 #[error("{0}")]
 pub struct Failure(pub String);
 
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// Reason why the store is not open.
 pub(crate) enum OpenError {
     /// The database is unusable at present; this may resolve itself, or be resolved by an operator.

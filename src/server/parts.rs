@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::audit::AuditLog;
 use crate::auth::keystone::Keystone;
 use crate::auth::policy::Policy;
-use crate::config::sources::Reloading;
 use crate::config::{Auth, Config};
 use crate::http::edge::tls::Tls;
 use crate::http::layers::cors::Cors;
@@ -25,10 +23,6 @@ pub struct Parts {
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) identity: Identity,
     pub(super) flavors: SetFlavors,
-    /// The audit log, once it has been started.
-    pub(super) audit: Option<AuditLog>,
-    /// Reads the options again on SIGHUP; set once the server starts.
-    pub(super) reloading: Option<Reloading>,
 }
 
 impl Parts {
@@ -58,18 +52,7 @@ impl Parts {
                 Some(flavors),
             ) if wrong.is_empty() => {
                 let tls = tls.map(Arc::new);
-                let (audit, reloading) = (None, None);
-                Ok(Self {
-                    policy,
-                    warnings,
-                    trusted,
-                    cors,
-                    tls,
-                    identity,
-                    flavors,
-                    audit,
-                    reloading,
-                })
+                Ok(Self { policy, warnings, trusted, cors, tls, identity, flavors })
             }
             _ => Err(Failure(wrong.join("\n"))),
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::audit::AuditLog;
 use crate::auth::keystone::Keystone;
 use crate::auth::policy;
 use crate::config::sources::{self, ReadOptions, Reloading, Source};
@@ -49,13 +50,13 @@ pub async fn serve(
         metrics::collect();
         count_from_zero(config);
     }
-    let mut parts = Parts::read(config)?;
-    parts.audit = config.audit.start().map_err(Failure)?;
-    parts.reloading = Some(Reloading { started_with: sources::digests(options), read_options });
-    let audit = parts.audit.clone();
+    let parts = Parts::read(config)?;
+    let audit = config.audit.start().map_err(Failure)?;
+    let reloading = Reloading { started_with: sources::digests(options), read_options };
+    let setup = Setup { parts, audit: audit.clone(), reloading };
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;
-    let served = serve_on(listening, parts, config, &database, telemetry).await;
+    let served = serve_on(listening, setup, config, &database, telemetry).await;
     let ended = {
         let telemetry = Arc::clone(telemetry);
         tokio::task::spawn_blocking(move || telemetry.end_traces())
@@ -100,6 +101,13 @@ fn connections(config: &Config) -> usize {
         tracing::warn!("{why}; no more are accepted");
     }
     wanted.min(descriptors::room(descriptors, database))
+}
+
+/// Everything that is made from the options before the server listens.
+struct Setup {
+    parts: Parts,
+    audit: Option<AuditLog>,
+    reloading: Reloading,
 }
 
 /// All listeners.
@@ -181,14 +189,14 @@ async fn listen(endpoint: &Endpoint, option: &str) -> Result<Listener, Failure> 
 
 async fn serve_on(
     listening: Listening,
-    parts: Parts,
+    setup: Setup,
     config: &Config,
     database: &Database,
     telemetry: &Arc<Telemetry>,
 ) -> Result<(), Failure> {
     let grace = config.shutdown_delay + config.shutdown_grace;
     let stop = stop::listen(grace, Arc::clone(telemetry)).map_err(Failure)?;
-    let served = serve_until(&stop, listening, parts, config, database).await;
+    let served = serve_until(&stop, listening, setup, config, database).await;
     stop.served();
     served
 }
@@ -198,20 +206,19 @@ async fn serve_on(
 async fn serve_until(
     stop: &Stop,
     listening: Listening,
-    parts: Parts,
+    setup: Setup,
     config: &Config,
     database: &Database,
 ) -> Result<(), Failure> {
-    let Parts { policy, warnings, trusted, cors, tls, identity, flavors, audit, reloading } = parts;
+    let Setup { parts, audit, reloading } = setup;
+    let Parts { policy, warnings, trusted, cors, tls, identity, flavors } = parts;
     let policy = Arc::new(policy);
     for warning in warnings {
         tracing::warn!("policy: {warning}");
     }
     let opened = Arc::new(OnceLock::new());
     let tasks = Tasks::default();
-    if let Some(reloading) = reloading {
-        tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), reloading));
-    }
+    tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), reloading));
     let addresses = listening.addresses()?;
     let history = config.history.history.is_some() || config.events.events.is_some();
     let options = Options { audit, history, ..options(config, cors)? };

@@ -13,7 +13,6 @@ use tokio::sync::Mutex;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
-use super::error::Unavailable;
 use super::options::Options;
 use super::token::{Issued, Token};
 use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient};
@@ -29,6 +28,11 @@ const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-acc
 const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
 /// Maximum size of a response of Keystone, in bytes: enough for a large catalog.
 pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
+/// Keystone gave no usable response. The text is for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Keystone: {0}")]
+pub struct Unavailable(pub String);
+
 /// The type and interfaces of this service in the catalog.
 const PLACEMENT: &str = "placement";
 const INTERFACES: [&str; 3] = ["internal", "public", "admin"];

@@ -6,8 +6,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, Stdio};
 
-use super::DumpOptions;
+use clap::Args;
+
 use super::programs::client;
+use crate::cli::db_options::DbOptions;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
 use crate::store::schema::{self, Status};
@@ -15,6 +17,22 @@ use crate::store::schema::{self, Status};
 /// Excludes data that a server recreates, and owners and privileges, which differ between databases.
 const ARGUMENTS: [&str; 4] =
     ["--format=custom", "--no-unlogged-table-data", "--no-owner", "--no-privileges"];
+
+/// Options of `db dump`.
+#[derive(Args, Clone, Debug)]
+pub struct DumpOptions {
+    /// File to write, readable only by its owner; `-`: standard output.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Overwrite an existing file.
+    #[arg(long)]
+    pub force: bool,
+
+    /// The database.
+    #[command(flatten)]
+    pub db: DbOptions,
+}
 
 /// Runs `berth db dump`. The file appears under its name once it is complete and on disk.
 ///
@@ -59,7 +77,7 @@ fn check_file(file: &Path, may_overwrite: bool) -> Result<(), Failure> {
 /// Checks that the database has all of Berth's tables.
 async fn check_database(database: &Database) -> Result<(), Failure> {
     let mut conn = database.connect().await?;
-    let status = schema::status(&mut conn).await.map_err(|error| Failure(error.to_string()))?;
+    let status = schema::status(&mut conn).await?;
     let why = match &status {
         Status::Behind(missing) if schema::is_all(missing) => Some(
             "the database has no tables of Berth, so there is nothing to dump; look at \

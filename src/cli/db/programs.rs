@@ -1,14 +1,16 @@
 //! PostgreSQL's client programs: their paths and environment, and `berth db shell`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
+use clap::Args;
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{ShellOptions, exit_code};
+use crate::cli::db_options::DbOptions;
 use crate::server::database::{CONNECT_MAX, Database};
 use crate::server::embedded_postgres::PROGRAMS_VARIABLE;
 use crate::server::failure::Failure;
@@ -17,6 +19,18 @@ use crate::server::failure::Failure;
 const DEBIAN: &str = "/usr/lib/postgresql";
 /// Variables of libpq that would lead to another server than Berth's.
 const MISLEADING: [&str; 4] = ["PGSERVICE", "PGSERVICEFILE", "PGHOSTADDR", "PGTARGETSESSIONATTRS"];
+
+/// Options of `db shell`.
+#[derive(Args, Clone, Debug)]
+pub struct ShellOptions {
+    /// The database.
+    #[command(flatten)]
+    pub db: DbOptions,
+
+    /// Arguments for psql, after `--`.
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub arguments: Vec<OsString>,
+}
 
 /// Runs `berth db shell`: psql in the terminal, until it ends.
 ///
@@ -29,6 +43,12 @@ pub async fn shell(options: &ShellOptions, database: &Database) -> Result<ExitCo
     let mut psql = client("psql", database).await?;
     let status = psql.args(&options.arguments).status().await;
     Ok(exit_code(status.map_err(|error| Failure(format!("psql: {error}")))?))
+}
+
+/// The exit code of a finished program: its own, or 1 if a signal ended it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// A command for one of PostgreSQL's client programs, with the environment for connecting to the primary. Passwords

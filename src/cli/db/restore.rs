@@ -4,13 +4,15 @@
 //! and statements that fail if the new tables are not Berth's.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 
+use clap::Args;
 use sqlx::PgConnection;
 use tokio::io::AsyncWriteExt;
 
-use super::RestoreOptions;
 use super::programs::client;
+use crate::cli::db_options::DbOptions;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
 use crate::store::audit::audit;
@@ -19,6 +21,24 @@ use crate::store::sessions;
 
 /// The exit code if the restored data is inconsistent, or unusable for this program.
 const FAULTY: u8 = 2;
+
+/// Options of `db restore`.
+#[derive(Args, Clone, Debug)]
+pub struct RestoreOptions {
+    /// File that `berth db dump` or `pg_dump --format=custom` wrote; `-`: standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+
+    /// Replace what Berth has stored in the database.
+    ///
+    /// Without this option, the database must not have any tables of Berth.
+    #[arg(long)]
+    pub replace: bool,
+
+    /// The database.
+    #[command(flatten)]
+    pub db: DbOptions,
+}
 
 /// Runs `berth db restore`, and returns the output lines and the exit code.
 ///
@@ -43,14 +63,13 @@ pub async fn restore(
 
 /// Checks that the existing tables may be replaced.
 async fn check(conn: &mut PgConnection, replace: bool) -> Result<(), Failure> {
-    let failed = |error: crate::store::Error| Failure(error.to_string());
-    let servers = sessions::of_berth(conn).await.map_err(failed)?;
+    let servers = sessions::of_berth(conn).await?;
     if servers > 0 {
         return Err(Failure(format!(
             "{servers} connections of Berth to this database are open: stop all replicas first"
         )));
     }
-    let status = schema::status(conn).await.map_err(failed)?;
+    let status = schema::status(conn).await?;
     let why = match &status {
         Status::Reference | Status::Foreign(_) | Status::Encoding(_) | Status::Forbidden { .. } => {
             status.hindrance()
@@ -112,15 +131,14 @@ async fn load(database: &Database, input: Stdio) -> Result<(), Failure> {
 
 /// Checks the restored database.
 async fn report(conn: &mut PgConnection) -> Result<(Vec<String>, ExitCode), Failure> {
-    let failed = |error: crate::store::Error| Failure(error.to_string());
-    let status = schema::status(conn).await.map_err(failed)?;
+    let status = schema::status(conn).await?;
     if let Some(why) = status.hindrance() {
         // A backup of an older version needs `berth db migrate` next.
         let is_older = matches!(status, Status::Behind(_));
         let code = if is_older { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
         return Ok((vec![format!("restored; {why}")], code));
     }
-    let mut lines = audit(conn).await.map_err(failed)?;
+    let mut lines = audit(conn).await?;
     let code = if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
     lines.push(format!("restored; the schema is current; {} faults", lines.len()));
     Ok((lines, code))

@@ -6,8 +6,8 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use super::DbOptions;
 use super::columns::columns;
+use super::db_options::DbOptions;
 use super::times::since;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
@@ -49,10 +49,8 @@ pub struct HistoryQueryOptions {
 /// # Errors
 /// Changes have never been recorded, or the database is unavailable.
 pub async fn run(options: &HistoryQueryOptions) -> Result<String, Failure> {
-    let database = Database::open(&options.db.database).await?;
-    let found = find(options, &database).await;
-    database.close().await;
-    let found = found?;
+    let found = async |database: &Database| find(options, database).await;
+    let found = Database::with(&options.db.database, found).await?;
     if found.periods.is_empty() {
         let why = "there is no history: no server has recorded changes; start all of them with --history DAYS";
         return Err(Failure(why.to_owned()));
@@ -71,7 +69,7 @@ async fn find(
         since: options.since.map(seconds),
         limit: options.limit,
     };
-    read(&mut conn, &question).await.map_err(|error| Failure(error.to_string()))
+    Ok(read(&mut conn, &question).await?)
 }
 
 /// A time in seconds since 1970, to the microsecond.

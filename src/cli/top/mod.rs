@@ -15,9 +15,10 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use self::cloud::{Cloud, Hot};
+use self::cloud::Cloud;
 use self::exposition::Samples;
 use self::figures::Figures;
+use self::screen::View;
 use super::providers::version;
 use super::service::ServiceOptions;
 use crate::http_client::{ClientTls, HttpClient};
@@ -59,18 +60,6 @@ pub struct TopOptions {
     pub service: ServiceOptions,
 }
 
-/// State of the screen.
-struct View {
-    url: String,
-    interval: u16,
-    is_paused: bool,
-    /// The server's activity, or an error.
-    server: Result<Figures, String>,
-    /// The latest snapshot of the cloud, if any, or an error.
-    cloud: Result<Option<Cloud>, String>,
-    hottest: Vec<Hot>,
-}
-
 /// Actions of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
@@ -84,7 +73,7 @@ enum Key {
 /// # Errors
 /// The service does not respond, or standard output is not a terminal.
 pub async fn run(options: &TopOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let version = version(&client).await?;
     let url = client.url().await.map_err(|error| Failure(error.to_string()))?.to_string();
     let poller = Poller::new(client, version, options, url)?;

@@ -6,13 +6,25 @@ use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, Wrap};
 
-use super::View;
+use super::cloud::{Cloud, Hot};
 use super::figures::{Figures, Timing};
-use crate::cli::bars::{Colours, bar};
+use crate::cli::terminal::{Colours, bar};
 use crate::observe::printable::escaped;
 
 /// Width of a bar, in characters.
 const BAR: usize = 20;
+
+/// State of the screen.
+pub(super) struct View {
+    pub(super) url: String,
+    pub(super) interval: u16,
+    pub(super) is_paused: bool,
+    /// The server's activity, or an error.
+    pub(super) server: Result<Figures, String>,
+    /// The latest snapshot of the cloud, if any, or an error.
+    pub(super) cloud: Result<Option<Cloud>, String>,
+    pub(super) hottest: Vec<Hot>,
+}
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let rows =
@@ -140,7 +152,7 @@ fn draw_classes(frame: &mut Frame<'_>, area: Rect, view: &View) {
 }
 
 fn draw_hottest(frame: &mut Frame<'_>, area: Rect, view: &View) {
-    let line = |it: &super::cloud::Hot| format!("{}/s  {}", rate(it.changes_per_second), it.name);
+    let line = |it: &Hot| format!("{}/s  {}", rate(it.changes_per_second), it.name);
     draw_lines(
         frame,
         area,

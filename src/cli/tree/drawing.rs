@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use crate::cli::bars::{Colours, bar};
 use crate::cli::providers::{Inventory, Provider};
+use crate::cli::terminal::{Colours, bar};
 use crate::observe::printable::escaped;
 
 /// Width of a bar, in characters.
@@ -54,7 +54,7 @@ pub(in crate::cli) fn details(provider: &Provider, colours: Colours) -> Vec<Stri
     let mut lines = Vec::new();
     for (class, inventory) in &provider.inventories {
         let used = provider.usages.get(class).copied();
-        lines.push(inventory_line(class, inventory, used, (width, colours)));
+        lines.push(inventory_line(class, inventory, used, width, colours));
     }
     for (title, names) in [("traits", &provider.traits), ("aggregates", &provider.aggregates)] {
         if !names.is_empty() {
@@ -68,7 +68,8 @@ fn inventory_line(
     class: &str,
     inventory: &Inventory,
     used: Option<i64>,
-    (width, colours): (usize, Colours),
+    width: usize,
+    colours: Colours,
 ) -> String {
     let Inventory { total, reserved, allocation_ratio } = *inventory;
     let capacity = inventory.capacity();
@@ -94,8 +95,8 @@ fn inventory_line(
 #[cfg(test)]
 mod tests {
     use super::draw;
-    use crate::cli::bars::Colours;
     use crate::cli::providers::{Inventory, Provider};
+    use crate::cli::terminal::Colours;
 
     fn provider(name: &str, parent: Option<&str>, classes: &[(&str, Inventory, i64)]) -> Provider {
         Provider {

@@ -5,10 +5,10 @@ pub(super) mod drawing;
 use clap::Args;
 
 use self::drawing::draw;
-use super::bars::Colours;
 use super::columns::FormatOptions;
 use super::providers::{PARTS, Progress, Provider, bulk, find, list, read, too_many, version};
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use crate::moving::placement_client::{Client, Microversion};
 use crate::server::failure::Failure;
 
@@ -40,7 +40,7 @@ pub struct TreeOptions {
 /// # Errors
 /// The service does not respond, or there is no such provider.
 pub async fn run(options: &TreeOptions) -> Result<String, Failure> {
-    let client = options.service.reader().map_err(Failure)?;
+    let client = options.service.reader()?;
     let version = version(&client).await?;
     let tree = match &options.provider {
         None => None,

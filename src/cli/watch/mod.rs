@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use uuid::Uuid;
 
 use self::words::{Names, concerns, line, tone};
-use super::bars::Colours;
 use super::columns::{FormatOptions, ListFormat};
 use super::page::painted;
 use super::service::ServiceOptions;
+use super::terminal::Colours;
 use crate::http::operator::views::events::{Change, Event};
 use crate::moving::placement_client::{Client, Error, Microversion, is_for_now};
 use crate::observe::printable::escaped;
@@ -62,9 +62,8 @@ pub async fn run(
     notice: impl Fn(&str),
 ) -> Result<(), Failure> {
     let notice = |words: &str| notice(&escaped(words));
-    let failure = |error: Error| Failure(error.to_string());
-    let client = options.service.reader().map_err(Failure)?;
-    let mut names = names(&client).await.map_err(failure)?;
+    let client = options.service.reader()?;
+    let mut names = names(&client).await?;
     let object = options.object.as_deref().map(|object| known(object, &names, &notice));
     let colours = Colours::of_stdout();
     let (mut since, mut pause, mut is_first) = (options.since, PAUSE, true);
@@ -88,7 +87,7 @@ pub async fn run(
             Err(error) if error.status() == Some(StatusCode::NOT_FOUND) => {
                 return Err(Failure(format!("only Berth with --events reports changes: {error}")));
             }
-            Err(error) => return Err(failure(error)),
+            Err(error) => return Err(error.into()),
         };
         (pause, is_first) = (PAUSE, false);
         let broken = loop {

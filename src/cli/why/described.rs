@@ -1,11 +1,32 @@
 //! Describes a request that was refused or found nothing.
 
 use super::listing::shortened;
-use super::{PresentOutcome, RequestReasons};
 use crate::cli::claim_faults::{explained, faulty};
 use crate::cli::explain;
 use crate::cli::page::{Page, Tone};
+use crate::http::operator::views::Explanation;
+use crate::http::operator::views::claim::ClaimExplanation;
 use crate::http::operator::views::refused::{RefusedDetails, RefusedRequest};
+
+/// A request, and its present outcome.
+pub(super) struct RequestReasons {
+    /// Address of the replica that has the record.
+    pub(super) replica: String,
+    pub(super) then: RefusedDetails,
+    pub(super) now: PresentOutcome,
+}
+
+/// Present outcome of a request.
+pub(super) enum PresentOutcome {
+    /// Not checked.
+    NotAsked,
+    /// Conditions of a query, with the hosts that they leave.
+    Explained(Box<Explanation>),
+    /// Outcome of a claim.
+    Judged(Box<ClaimExplanation>),
+    /// Unknown, with the reason.
+    Unknown(String),
+}
 
 /// Prints a request and its reasons.
 pub(super) fn described(page: &mut Page, reasons: &RequestReasons) {

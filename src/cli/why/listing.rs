@@ -5,10 +5,10 @@ use std::fmt::Write;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use super::{PATH, WhyOptions, address, find};
-use crate::cli::bars::Colours;
-use crate::cli::explain::{failure, only_berth};
+use super::records::{PATH, WhyOptions, address, find};
+use crate::cli::explain::only_berth;
 use crate::cli::page::{Cell, Page, Tone};
+use crate::cli::terminal::Colours;
 use crate::http::operator::views::refused::{RefusedList, RefusedStatistics};
 use crate::moving::placement_client::{Answer, Client, Microversion};
 use crate::observe::printable::acts;
@@ -24,7 +24,7 @@ pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<St
     for client in replicas {
         let answer = ask(options, client).await?;
         if options.format.is_json() {
-            let mut json = answer.json().map_err(failure)?;
+            let mut json = answer.json()?;
             if let Some(fields) = json.as_object_mut().filter(|_| replicas.len() > 1) {
                 fields.insert("replica".to_owned(), json!(address(client).await));
             }
@@ -37,7 +37,7 @@ pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<St
         if replicas.len() > 1 {
             page.toned(Tone::Heading, format_args!("{}", address(client).await));
         }
-        listed(&mut page, &answer.json_as().map_err(failure)?);
+        listed(&mut page, &answer.json_as()?);
     }
     Ok(match documents.as_slice() {
         [] => page.finish(),
@@ -62,12 +62,12 @@ async fn ask(options: &WhyOptions, client: &Client) -> Result<Answer, Failure> {
             let _ = write!(path, "&{name}={value}");
         }
     }
-    let answer = client.get(&path, Microversion::MAX).await.map_err(failure)?;
+    let answer = client.get(&path, Microversion::MAX).await?;
     if answer.status() == StatusCode::NOT_FOUND {
         let turned_off = find(client, "none").await?;
         return Err(turned_off.map_or_else(Failure, |_| only_berth(&answer)));
     }
-    answer.expect(StatusCode::OK).map_err(failure)
+    Ok(answer.expect(StatusCode::OK)?)
 }
 
 fn listed(page: &mut Page, list: &RefusedList) {

@@ -2,76 +2,26 @@
 
 mod described;
 mod listing;
+mod records;
 
-use clap::Args;
 use reqwest::StatusCode;
 use serde_json::json;
 
-use self::described::described;
-use super::bars::Colours;
-use super::columns::FormatOptions;
-use super::explain::{self, ask, ask_of_claim, failure};
+use self::described::{PresentOutcome, RequestReasons, described};
+pub(super) use self::records::WhyOptions;
+use self::records::{address, find};
+use super::explain::{ClaimQuestion, ask};
 use super::page::{Page, Tone};
-use super::service::ReplicaOptions;
-use crate::http::operator::views::Explanation;
-use crate::http::operator::views::claim::ClaimExplanation;
-use crate::http::operator::views::refused::{FoundRequests, RefusedDetails, RefusedRequest};
+use super::terminal::Colours;
+use crate::http::operator::views::refused::{RefusedDetails, RefusedRequest};
 use crate::moving::placement_client::{Client, Microversion};
-use crate::observe::printable::escaped;
 use crate::server::failure::Failure;
 
-/// Path of the resource.
-const PATH: &str = "/-/v1/refused";
 /// The length of a request id.
 const ID: usize = "req-01234567-89ab-cdef-0123-456789abcdef".len();
 
 /// Maximum number of consumers that are listed for an inventory.
 const HOLDERS: u16 = 10;
-
-/// Options of `why`.
-#[derive(Args, Clone, Debug)]
-pub struct WhyOptions {
-    /// ID of the request, or of the request on whose behalf it was sent: the `req-...` in the log of nova.
-    ///
-    /// A whole line of a log is accepted as well. Without it, lists the latest requests that were refused or found
-    /// nothing.
-    #[arg(value_name = "REQUEST_ID")]
-    pub request_id: Option<String>,
-
-    /// List only requests of this kind: `candidates`, `claim`, `reshape`, `provider`, `inventories`, `traits`,
-    /// `aggregates` or `resource_classes`.
-    #[arg(long, value_name = "KIND", conflicts_with = "request_id")]
-    pub kind: Option<String>,
-
-    /// List only requests of callers with this project.
-    #[arg(long, value_name = "ID", conflicts_with = "request_id")]
-    pub project: Option<String>,
-
-    /// List only requests of this user.
-    #[arg(long, value_name = "ID", conflicts_with = "request_id")]
-    pub user: Option<String>,
-
-    /// List only requests of the last seconds.
-    #[arg(long, value_name = "COUNT", conflicts_with = "request_id")]
-    pub seconds: Option<u32>,
-
-    /// Maximum number of requests to list.
-    #[arg(long, value_name = "COUNT", default_value = "50",
-          value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub limit: u16,
-
-    /// Do not check the present state.
-    #[arg(long)]
-    pub then: bool,
-
-    /// Output format.
-    #[command(flatten)]
-    pub format: FormatOptions,
-
-    /// The servers.
-    #[command(flatten)]
-    pub service: ReplicaOptions,
-}
 
 /// Runs `berth why`, and returns its output.
 ///
@@ -85,26 +35,6 @@ pub async fn run(options: &WhyOptions) -> Result<String, Failure> {
     }
 }
 
-/// A request, and its present outcome.
-struct RequestReasons {
-    /// Address of the replica that has the record.
-    replica: String,
-    then: RefusedDetails,
-    now: PresentOutcome,
-}
-
-/// Present outcome of a request.
-enum PresentOutcome {
-    /// Not checked.
-    NotAsked,
-    /// Conditions of a query, with the hosts that they leave.
-    Explained(Box<Explanation>),
-    /// Outcome of a claim.
-    Judged(Box<ClaimExplanation>),
-    /// Unknown, with the reason.
-    Unknown(String),
-}
-
 /// Records of the replicas about the requests in a text.
 #[derive(Default)]
 struct KnownRequests {
@@ -115,12 +45,48 @@ struct KnownRequests {
     silent: Vec<(String, String)>,
 }
 
+impl KnownRequests {
+    /// Adds one replica's records of requests, or returns why it has none.
+    async fn look(
+        &mut self,
+        options: &WhyOptions,
+        client: &Client,
+        url: &str,
+        ids: &[String],
+    ) -> Result<Option<String>, Failure> {
+        let (before, mut missing) = (self.reasons.len(), None);
+        for id in ids {
+            let found = match find(client, id).await? {
+                Ok(found) => found,
+                Err(why) => {
+                    missing.get_or_insert(why);
+                    continue;
+                }
+            };
+            self.count += found.count;
+            for then in found.requests {
+                let is_same =
+                    |it: &RequestReasons| it.then.request.request_id == then.request.request_id;
+                if !self.reasons.iter().any(is_same) {
+                    let now = if options.then {
+                        PresentOutcome::NotAsked
+                    } else {
+                        now(client, &then).await?
+                    };
+                    self.reasons.push(RequestReasons { replica: url.to_owned(), then, now });
+                }
+            }
+        }
+        Ok(missing.filter(|_| self.reasons.len() == before))
+    }
+}
+
 async fn why(options: &WhyOptions, replicas: &[Client], text: &str) -> Result<String, Failure> {
     let ids = ids_of(text);
     let mut known = KnownRequests::default();
     for client in replicas {
         let url = address(client).await;
-        match look(options, client, (&url, &ids), &mut known).await {
+        match known.look(options, client, &url, &ids).await {
             Ok(None) => {}
             Ok(Some(why)) | Err(Failure(why)) => known.silent.push((url, why)),
         }
@@ -156,10 +122,6 @@ async fn why(options: &WhyOptions, replicas: &[Client], text: &str) -> Result<St
     Ok(page.finish())
 }
 
-async fn address(client: &Client) -> String {
-    client.url().await.map_or_else(|error| error.to_string(), |url| url.to_string())
-}
-
 /// The error if no replica has the requests.
 fn none_knows(mut silent: Vec<(String, String)>) -> Failure {
     if silent.len() == 1
@@ -169,53 +131,6 @@ fn none_knows(mut silent: Vec<(String, String)>) -> Failure {
     }
     let all = silent.into_iter().map(|(url, why)| format!("{url}: {why}"));
     Failure(format!("no replica has this request: {}", all.collect::<Vec<_>>().join("; ")))
-}
-
-/// Adds one replica's records of requests, or returns why it has none.
-async fn look(
-    options: &WhyOptions,
-    client: &Client,
-    (url, ids): (&str, &[String]),
-    known: &mut KnownRequests,
-) -> Result<Option<String>, Failure> {
-    let (before, mut missing) = (known.reasons.len(), None);
-    for id in ids {
-        let found = match find(client, id).await? {
-            Ok(found) => found,
-            Err(why) => {
-                missing.get_or_insert(why);
-                continue;
-            }
-        };
-        known.count += found.count;
-        for then in found.requests {
-            let is_same =
-                |it: &RequestReasons| it.then.request.request_id == then.request.request_id;
-            if !known.reasons.iter().any(is_same) {
-                let now = if options.then {
-                    PresentOutcome::NotAsked
-                } else {
-                    now(client, &then).await?
-                };
-                known.reasons.push(RequestReasons { replica: url.to_owned(), then, now });
-            }
-        }
-    }
-    Ok(missing.filter(|_| known.reasons.len() == before))
-}
-
-/// The requests with an ID, or the error message of a server without a record.
-async fn find(client: &Client, id: &str) -> Result<Result<FoundRequests, String>, Failure> {
-    let answer = client.get(&format!("{PATH}/{id}"), Microversion::MAX).await.map_err(failure)?;
-    if answer.status() != StatusCode::NOT_FOUND {
-        let answer = answer.expect(StatusCode::OK).map_err(failure)?;
-        return answer.json_as().map(Ok).map_err(failure);
-    }
-    let error = answer.json().ok();
-    let detail = error.as_ref().and_then(|it| it.pointer("/errors/0/detail")?.as_str());
-    // Other services have nothing at this path, and word the error differently.
-    let own = detail.filter(|it| it.starts_with("This "));
-    Ok(Err(own.map_or_else(|| explain::only_berth(&answer).0, escaped)))
 }
 
 /// Extracts the IDs from a copied text.
@@ -245,10 +160,7 @@ async fn now(client: &Client, then: &RefusedDetails) -> Result<PresentOutcome, F
         "candidates" => {
             let query = path.split_once('?').map_or("", |(_, query)| query);
             match ask(client, query, version).await?.expect(StatusCode::OK) {
-                Ok(answer) => answer
-                    .json_as()
-                    .map(|it| PresentOutcome::Explained(Box::new(it)))
-                    .map_err(failure),
+                Ok(answer) => Ok(PresentOutcome::Explained(Box::new(answer.json_as()?))),
                 Err(error) => Ok(PresentOutcome::Unknown(error.to_string())),
             }
         }
@@ -272,11 +184,9 @@ async fn claim_now(
         ));
     };
     let consumer = then.request.path.strip_prefix("/allocations/");
-    let question = (consumer, HOLDERS);
-    match ask_of_claim(client, question, version, body).await?.expect(StatusCode::OK) {
-        Ok(answer) => {
-            answer.json_as().map(|it| PresentOutcome::Judged(Box::new(it))).map_err(failure)
-        }
+    let question = ClaimQuestion { consumer, holders: HOLDERS, version, body };
+    match question.ask(client).await?.expect(StatusCode::OK) {
+        Ok(answer) => Ok(PresentOutcome::Judged(Box::new(answer.json_as()?))),
         Err(error) => Ok(PresentOutcome::Unknown(error.to_string())),
     }
 }

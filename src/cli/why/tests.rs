@@ -1,8 +1,8 @@
 use super::described::described;
 use super::listing::shortened;
 use super::{PresentOutcome, RequestReasons, ids_of};
-use crate::cli::bars::Colours;
 use crate::cli::page::Page;
+use crate::cli::terminal::Colours;
 use crate::http::operator::views::claim::{ClaimFault, ClaimFaults};
 use crate::http::operator::views::refused::{RefusedDetails, RefusedRequest};
 

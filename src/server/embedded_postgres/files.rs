@@ -13,14 +13,21 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::failure::{Failure, Result, failure};
-use super::system_user::SystemUser;
+use crate::server::failure::Failure;
 
 /// Maximum length of a socket's directory, in bytes.
 const SOCKET_DIR_LENGTH_MAX: usize = 80;
 /// Maximum size of the file with a cluster's version, in bytes.
 const VERSION_BYTES_MAX: u64 = 64;
 const ROOT: u32 = 0;
+
+/// An unprivileged user, used if Berth runs as root, because PostgreSQL refuses root.
+#[derive(Clone, Debug)]
+pub(super) struct SystemUser {
+    pub(super) name: String,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
 
 /// A directory that was checked when it was opened. Files in it are opened relative to its descriptor, so that
 /// changes of its path have no effect.
@@ -37,8 +44,8 @@ impl Directory {
     ///
     /// # Errors
     /// It cannot be created or opened, or it belongs to another user.
-    pub(super) fn open(path: &Path, user: Option<&SystemUser>) -> Result<Self> {
-        let failed = |error: io::Error| failure(format!("{}: {error}", path.display()));
+    pub(super) fn open(path: &Path, user: Option<&SystemUser>) -> Result<Self, Failure> {
+        let failed = |error: io::Error| Failure(format!("{}: {error}", path.display()));
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;
         }
@@ -48,7 +55,7 @@ impl Directory {
         let handle = open_directory(path, OFlags::empty()).map_err(failed)?;
         let (owner, owners) = (handle.metadata().map_err(failed)?.uid(), owners(user));
         if owner != ROOT && !owners.contains(&owner) {
-            return Err(failure(format!(
+            return Err(Failure(format!(
                 "{} belongs to the user with id {owner}, who could change what is in it: choose \
                  another --data-dir",
                 path.display()
@@ -61,7 +68,7 @@ impl Directory {
     ///
     /// # Errors
     /// The name exists, but is not a file that belongs to Berth.
-    pub(super) fn file(&self, name: &str) -> Result<File> {
+    pub(super) fn file(&self, name: &str) -> Result<File, Failure> {
         let path = self.path.join(name);
         // Non-blocking, because opening a pipe would wait for its other end.
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK;
@@ -70,10 +77,10 @@ impl Directory {
         let file = opened.map(File::from).map_err(|error| match error {
             Errno::LOOP => refused(&path, "is a link, and links are not followed there"),
             Errno::NXIO => refused(&path, "is not a file"),
-            other => failure(format!("{}: {}", path.display(), io::Error::from(other))),
+            other => Failure(format!("{}: {}", path.display(), io::Error::from(other))),
         })?;
         let found =
-            file.metadata().map_err(|error| failure(format!("{}: {error}", path.display())))?;
+            file.metadata().map_err(|error| Failure(format!("{}: {error}", path.display())))?;
         if !found.is_file() {
             return Err(refused(&path, "is not a file"));
         }
@@ -101,9 +108,12 @@ pub(super) fn owner(data: &Path) -> Option<SystemUser> {
 ///
 /// # Errors
 /// The version file is invalid, or belongs to another user.
-pub(super) fn cluster_version(cluster: &Path, user: Option<&SystemUser>) -> Result<Option<u32>> {
+pub(super) fn cluster_version(
+    cluster: &Path,
+    user: Option<&SystemUser>,
+) -> Result<Option<u32>, Failure> {
     let path = cluster.join("PG_VERSION");
-    let failed = |error: io::Error| failure(format!("{}: {error}", path.display()));
+    let failed = |error: io::Error| Failure(format!("{}: {error}", path.display()));
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match File::options().read(true).custom_flags(bits(flags)).open(&path) {
         Ok(file) => file,
@@ -129,7 +139,7 @@ pub(super) fn socket_directory(
     data: &Path,
     temporary: &Path,
     user: Option<&SystemUser>,
-) -> Result<PathBuf> {
+) -> Result<PathBuf, Failure> {
     if data.as_os_str().len() <= SOCKET_DIR_LENGTH_MAX {
         return Ok(data.to_owned());
     }
@@ -144,11 +154,11 @@ pub(super) fn socket_directory(
     short_enough(other)
 }
 
-fn short_enough(directory: PathBuf) -> Result<PathBuf> {
+fn short_enough(directory: PathBuf) -> Result<PathBuf, Failure> {
     if directory.as_os_str().len() <= SOCKET_DIR_LENGTH_MAX {
         return Ok(directory);
     }
-    Err(failure(format!(
+    Err(Failure(format!(
         "{} is too long a path for a socket: choose a --data-dir of at most \
          {SOCKET_DIR_LENGTH_MAX} bytes, or a shorter TMPDIR",
         directory.display()
@@ -156,8 +166,8 @@ fn short_enough(directory: PathBuf) -> Result<PathBuf> {
 }
 
 /// Creates a directory that only PostgreSQL's user can enter, or checks an existing one.
-fn private(path: &Path, user: Option<&SystemUser>) -> Result<()> {
-    let failed = |error: io::Error| failure(format!("{}: {error}", path.display()));
+fn private(path: &Path, user: Option<&SystemUser>) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure(format!("{}: {error}", path.display()));
     make(path).map_err(failed)?;
     let handle = open_directory(path, OFlags::NOFOLLOW).map_err(failed)?;
     let found = handle.metadata().map_err(failed)?;
@@ -196,7 +206,7 @@ fn owners(user: Option<&SystemUser>) -> [u32; 2] {
 }
 
 fn refused(path: &Path, why: &str) -> Failure {
-    failure(format!("{} {why}: find out who put it there, and remove it", path.display()))
+    Failure(format!("{} {why}: find out who put it there, and remove it", path.display()))
 }
 
 fn bits(flags: OFlags) -> i32 {

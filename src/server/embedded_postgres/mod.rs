@@ -5,9 +5,7 @@
 //! and stops with Berth. The server is the child of a small shell script that waits for the end of its input and then
 //! stops the server, so it stops even if Berth is killed. If the server dies, it is restarted.
 
-mod failure;
 mod files;
-mod system_user;
 #[cfg(test)]
 mod tests;
 
@@ -24,10 +22,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-pub use self::failure::Failure;
-use self::failure::{Result, failure, plain};
-use self::files::Directory;
-use self::system_user::SystemUser;
+use self::files::{Directory, SystemUser};
+use crate::server::failure::Failure;
 use crate::store::error::described;
 
 /// Timeout for the server's start, including recovery after a crash.
@@ -87,7 +83,7 @@ impl EmbeddedPostgres {
     ///
     /// # Errors
     /// A message: the obstacle, and how to remove it.
-    pub async fn start(directory: &Path) -> Result<Self> {
+    pub async fn start(directory: &Path) -> Result<Self, Failure> {
         Self::start_with(directory, &[]).await
     }
 
@@ -95,13 +91,13 @@ impl EmbeddedPostgres {
     ///
     /// # Errors
     /// As for [`EmbeddedPostgres::start`].
-    pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self> {
+    pub async fn start_with(directory: &Path, settings: &[&str]) -> Result<Self, Failure> {
         let directory = &std::path::absolute(directory).map_err(plain)?;
         let user = unprivileged()?;
         let data = Arc::new(Directory::open(directory, user.as_ref())?);
         check_use(directory, user.as_ref()).await?;
         let Some(lock) = lock(&data)? else {
-            return Err(failure(format!(
+            return Err(Failure(format!(
                 "another berth uses {}: stop it, or choose another --data-dir",
                 directory.display()
             )));
@@ -113,14 +109,14 @@ impl EmbeddedPostgres {
     ///
     /// # Errors
     /// There is no cluster in the directory; or as for [`EmbeddedPostgres::start`].
-    pub async fn existing(directory: &Path) -> Result<Existing> {
+    pub async fn existing(directory: &Path) -> Result<Existing, Failure> {
         let directory = &std::path::absolute(directory).map_err(plain)?;
         let user = match files::owner(directory) {
             Some(owner) if rustix::process::geteuid().is_root() => Some(owner),
             _ => unprivileged()?,
         };
         if files::cluster_version(&directory.join("postgres"), user.as_ref())?.is_none() {
-            return Err(failure(format!(
+            return Err(Failure(format!(
                 "there is no private PostgreSQL in {}, and only `berth serve` creates one: set the \
                  database with --config (default: /etc/berth/berth.toml), --database-url or --data-dir",
                 directory.display()
@@ -145,7 +141,7 @@ impl EmbeddedPostgres {
         user: Option<SystemUser>,
         data: Arc<Directory>,
         lock: File,
-    ) -> Result<Self> {
+    ) -> Result<Self, Failure> {
         let temporary = std::env::temp_dir();
         let cluster_directory = directory.join("postgres");
         let version = files::cluster_version(&cluster_directory, user.as_ref())?;
@@ -170,7 +166,7 @@ impl EmbeddedPostgres {
         let embedded = Self { options, stop, supervisor, _lock: lock };
         if let Err(why) = embedded.create_database().await {
             embedded.stop().await;
-            return Err(failure(format!("{}; its log is {}", why.0, cluster.log.display())));
+            return Err(Failure(format!("{}; its log is {}", why.0, cluster.log.display())));
         }
         tracing::info!(directory = %cluster.directory.display(), "the private PostgreSQL is running");
         Ok(embedded)
@@ -189,14 +185,14 @@ impl EmbeddedPostgres {
         }
     }
 
-    async fn create_database(&self) -> Result<()> {
+    async fn create_database(&self) -> Result<(), Failure> {
         let began = Instant::now();
         let options = self.options.clone().database("postgres");
         let mut conn = loop {
             match PgConnection::connect_with(&options).await {
                 Ok(conn) => break conn,
                 Err(error) if began.elapsed() > START_MAX || self.supervisor.is_finished() => {
-                    return Err(failure(format!(
+                    return Err(Failure(format!(
                         "the private PostgreSQL does not respond: {}",
                         described(&error)
                     )));
@@ -208,10 +204,10 @@ impl EmbeddedPostgres {
             sqlx::query_scalar("select exists (select from pg_database where datname = 'berth')")
                 .fetch_one(&mut conn)
                 .await
-                .map_err(|error| failure(described(&error)))?;
+                .map_err(|error| Failure(described(&error)))?;
         if !exists {
             let created = sqlx::raw_sql("create database berth").execute(&mut conn).await;
-            created.map_err(|error| failure(described(&error)))?;
+            created.map_err(|error| Failure(described(&error)))?;
         }
         Ok(())
     }
@@ -277,7 +273,7 @@ impl Cluster {
     }
 }
 
-fn spawn(cluster: &Cluster) -> Result<Child> {
+fn spawn(cluster: &Cluster) -> Result<Child, Failure> {
     let log = cluster.data.file(LOG)?;
     let log_too = log.try_clone().map_err(plain)?;
     cluster
@@ -295,12 +291,12 @@ fn spawn(cluster: &Cluster) -> Result<Child> {
         .stdout(log)
         .stderr(log_too)
         .spawn()
-        .map_err(|error| failure(format!("the private PostgreSQL does not start: {error}")))
+        .map_err(|error| Failure(format!("the private PostgreSQL does not start: {error}")))
 }
 
 /// Checks that the server's user can work in the directory.
-async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
-    let failed = |error: std::io::Error| failure(format!("{}: {error}", directory.display()));
+async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure(format!("{}: {error}", directory.display()));
     let Some(user) = user else { return Ok(()) };
     let can_enter = Command::new("test")
         .arg("-w")
@@ -314,7 +310,7 @@ async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
     if can_enter {
         return Ok(());
     }
-    Err(failure(format!(
+    Err(Failure(format!(
         "PostgreSQL cannot run as root, and {} cannot be used by the user {}: choose another \
          --data-dir, or give it to that user",
         directory.display(),
@@ -323,7 +319,7 @@ async fn check_use(directory: &Path, user: Option<&SystemUser>) -> Result<()> {
 }
 
 /// Locks the directory; `None` if another process has locked it.
-fn lock(data: &Directory) -> Result<Option<File>> {
+fn lock(data: &Directory) -> Result<Option<File>, Failure> {
     let file = data.file(LOCK)?;
     Ok(file.try_lock().is_ok().then_some(file))
 }
@@ -334,17 +330,15 @@ fn options(socket: &Path) -> PgConnectOptions {
 }
 
 /// The user to run the server as; `None` if this process is not root.
-fn unprivileged() -> Result<Option<SystemUser>> {
+fn unprivileged() -> Result<Option<SystemUser>, Failure> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     let passwd = std::fs::read_to_string("/etc/passwd")
-        .map_err(|error| failure(format!("/etc/passwd: {error}")))?;
-    ["postgres", "nobody"]
-        .into_iter()
-        .find_map(|name| user_in(&passwd, name))
-        .map(Some)
-        .ok_or_else(|| failure("PostgreSQL cannot run as root, and there is no user postgres"))
+        .map_err(|error| Failure(format!("/etc/passwd: {error}")))?;
+    ["postgres", "nobody"].into_iter().find_map(|name| user_in(&passwd, name)).map(Some).ok_or_else(
+        || Failure("PostgreSQL cannot run as root, and there is no user postgres".to_owned()),
+    )
 }
 
 fn user_in(passwd: &str, name: &str) -> Option<SystemUser> {
@@ -355,7 +349,7 @@ fn user_in(passwd: &str, name: &str) -> Option<SystemUser> {
 }
 
 /// The directory of the server programs: those of the cluster's version, or the newest if there is no cluster.
-async fn programs(cluster: &Path, needed: Option<u32>) -> Result<PathBuf> {
+async fn programs(cluster: &Path, needed: Option<u32>) -> Result<PathBuf, Failure> {
     let mut found = Vec::new();
     for directory in program_directories().await {
         if let Some(version) = version_of(&directory).await {
@@ -374,7 +368,7 @@ async fn programs(cluster: &Path, needed: Option<u32>) -> Result<PathBuf> {
         let data = cluster.display();
         format!("the data in {data} needs PostgreSQL {needed}, whose server programs are not")
     });
-    Err(failure(match (needs, named_programs()) {
+    Err(Failure(match (needs, named_programs()) {
         (Some(needs), Some(named)) => {
             format!("{needs} in {}, which {PROGRAMS_VARIABLE} names", named.display())
         }
@@ -432,9 +426,9 @@ async fn version_of(directory: &Path) -> Option<u32> {
 }
 
 /// Creates the cluster under a temporary name, and renames it when it is complete.
-async fn create_cluster(cluster: &Cluster) -> Result<()> {
+async fn create_cluster(cluster: &Cluster) -> Result<(), Failure> {
     let new = cluster.directory.with_extension("new");
-    let failed = |error: std::io::Error| failure(format!("{}: {error}", new.display()));
+    let failed = |error: std::io::Error| Failure(format!("{}: {error}", new.display()));
     if new.exists() {
         std::fs::remove_dir_all(&new).map_err(failed)?;
     }
@@ -446,10 +440,10 @@ async fn create_cluster(cluster: &Cluster) -> Result<()> {
         .args(["-U", NAME, "-A", "trust", "--encoding=UTF8", "--locale=C"])
         .output()
         .await
-        .map_err(|error| failure(format!("initdb: {error}")))?;
+        .map_err(|error| Failure(format!("initdb: {error}")))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(failure(format!("initdb failed: {}", words.trim())));
+        return Err(Failure(format!("initdb failed: {}", words.trim())));
     }
     std::fs::rename(&new, &cluster.directory).map_err(failed)
 }
@@ -472,4 +466,9 @@ async fn stop_leftover(cluster: &Cluster) {
         }
         sleep(Duration::from_millis(100)).await;
     }
+}
+
+/// A failure with the error's own message.
+fn plain(error: impl std::fmt::Display) -> Failure {
+    Failure(error.to_string())
 }

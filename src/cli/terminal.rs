@@ -1,6 +1,6 @@
-//! Bars and colours on terminals.
+//! Bars and colours on terminals, and confirmation.
 
-use std::io::IsTerminal as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use anstyle::{AnsiColor, Style};
 
@@ -50,6 +50,22 @@ fn style(used: i64, capacity: i64) -> Style {
         AnsiColor::Green
     };
     colour.on_default()
+}
+
+/// Asks a yes-or-no question. `otherwise` says what to do without a terminal.
+///
+/// # Errors
+/// There is no terminal, or it cannot be read.
+pub(super) fn confirmed(question: &str, otherwise: &str) -> Result<bool, String> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        return Err(format!("there is no terminal for the confirmation: {otherwise}"));
+    }
+    let mut stderr = std::io::stderr();
+    drop(write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()));
+    let mut answer = String::new();
+    stdin.lock().read_line(&mut answer).map_err(|error| error.to_string())?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 #[cfg(test)]
