@@ -49,17 +49,16 @@ pub struct CandidateOptions {
 }
 
 impl CandidateOptions {
-    /// The order, if `randomizes` says whether --randomize-allocation-candidates is set.
+    /// The order of the hosts.
     ///
     /// # Errors
     /// The options contradict each other.
-    pub fn order(&self, randomizes: bool) -> Result<CandidateOrder, String> {
+    pub fn order(&self) -> Result<CandidateOrder, String> {
         let has_weights = !self.candidate_weights.is_empty();
         if has_weights && self.candidate_order != OrderKind::Weights {
             return Err("--candidate-weights needs --candidate-order weights".to_owned());
         }
         let ranking = match self.candidate_order {
-            OrderKind::None if randomizes => return Ok(CandidateOrder::Random),
             OrderKind::None => return Ok(CandidateOrder::Stored),
             OrderKind::Random => return Ok(CandidateOrder::Random),
             OrderKind::Weights if !has_weights => {
@@ -69,11 +68,6 @@ impl CandidateOptions {
             OrderKind::Spread => Ranking::Spread,
             OrderKind::Weights => Ranking::Weights(Arc::from(self.candidate_weights.as_slice())),
         };
-        if randomizes {
-            return Err(
-                "--randomize-allocation-candidates contradicts --candidate-order".to_owned()
-            );
-        }
         Ok(CandidateOrder::Ranked(ranking))
     }
 }

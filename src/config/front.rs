@@ -70,49 +70,6 @@ pub struct FrontOptions {
     /// Default: none; responses then have no CORS headers.
     #[arg(long, env = "BERTH_CORS_ALLOWED_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_allowed_origin: Vec<String>,
-
-    /// Whether pages of allowed origins may send credentials.
-    #[arg(long, env = "BERTH_CORS_ALLOW_CREDENTIALS", default_value = "true", num_args = 0..=1,
-          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
-    pub cors_allow_credentials: bool,
-
-    /// Seconds for which a browser may cache the response to a preflight request; 0: leave it to
-    /// the browser.
-    #[arg(long, env = "BERTH_CORS_MAX_AGE", default_value = "3600", value_name = "SECONDS")]
-    pub cors_max_age: u64,
-
-    /// Methods that pages of allowed origins may use.
-    #[arg(
-        long,
-        env = "BERTH_CORS_ALLOW_METHODS",
-        value_name = "METHOD",
-        value_delimiter = ',',
-        default_value = "GET,PUT,POST,DELETE,PATCH"
-    )]
-    pub cors_allow_methods: Vec<String>,
-
-    /// Request headers that pages of allowed origins may send, besides those that are always
-    /// allowed.
-    #[arg(
-        long,
-        env = "BERTH_CORS_ALLOW_HEADERS",
-        value_name = "HEADER",
-        value_delimiter = ',',
-        default_value = "X-Auth-Token,X-Openstack-Request-Id,X-Identity-Status,X-Roles,\
-                           X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version"
-    )]
-    pub cors_allow_headers: Vec<String>,
-
-    /// Response headers that pages of allowed origins may read.
-    #[arg(
-        long,
-        env = "BERTH_CORS_EXPOSE_HEADERS",
-        value_name = "HEADER",
-        value_delimiter = ',',
-        default_value = "X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token,\
-                           OpenStack-API-Version"
-    )]
-    pub cors_expose_headers: Vec<String>,
 }
 
 impl FrontOptions {
@@ -127,18 +84,13 @@ impl FrontOptions {
     /// Permissions of pages from other origins; `None` if no origin is allowed.
     ///
     /// # Errors
-    /// The option whose value cannot be part of a header.
+    /// An origin that cannot be part of a header.
     pub fn cors(&self) -> Result<Option<Cors>, String> {
         let origins = entries(&self.cors_allowed_origin);
         if origins.is_empty() {
             return Ok(None);
         }
-        let cors = Cors::new(&origins)?
-            .with_credentials(self.cors_allow_credentials)
-            .with_max_age(self.cors_max_age)
-            .with_methods(entries(&self.cors_allow_methods))
-            .with_headers(entries(&self.cors_allow_headers));
-        cors.exposing(&entries(&self.cors_expose_headers)).map(Some)
+        Cors::new(&origins).map(Some)
     }
 
     /// The flavors whose remaining capacity is counted, if metrics are served.

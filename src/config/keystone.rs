@@ -4,22 +4,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use super::values::{seconds, secret};
 use crate::auth::keystone::{
     AuthOptions, ClientTls, Credentials, Domain, Options, Scope, Secret, User,
 };
 
-/// Type of Berth's credentials for Keystone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AuthType {
-    /// A user with a password.
-    #[value(alias = "v3password")]
-    Password,
-    /// An application credential.
-    V3applicationcredential,
-}
+/// Number of times a failed connection is retried within the timeout of requests.
+const RETRIES: u32 = 3;
 
 /// Options of `--auth keystone`.
 #[derive(Args, Clone, Debug)]
@@ -32,19 +25,11 @@ pub struct KeystoneOptions {
     #[arg(long, env = "BERTH_KEYSTONE_AUTH_URL", value_name = "URL")]
     pub keystone_auth_url: Option<String>,
 
-    /// Type of Berth's credentials for Keystone.
-    #[arg(long, env = "BERTH_KEYSTONE_AUTH_TYPE", default_value = "password", value_name = "KIND")]
-    pub keystone_auth_type: AuthType,
-
     /// Name of the user as which Berth authenticates.
     ///
     /// The user may validate tokens if it has the role admin or service.
     #[arg(long, env = "BERTH_KEYSTONE_USERNAME", value_name = "NAME")]
     pub keystone_username: Option<String>,
-
-    /// Id of the user, instead of the name.
-    #[arg(long, env = "BERTH_KEYSTONE_USER_ID", value_name = "ID")]
-    pub keystone_user_id: Option<String>,
 
     /// Name of the user's domain.
     #[arg(long, env = "BERTH_KEYSTONE_USER_DOMAIN_NAME", value_name = "NAME")]
@@ -72,10 +57,6 @@ pub struct KeystoneOptions {
     #[arg(long, env = "BERTH_KEYSTONE_PROJECT_NAME", value_name = "NAME")]
     pub keystone_project_name: Option<String>,
 
-    /// Id of the project, instead of the name.
-    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_ID", value_name = "ID")]
-    pub keystone_project_id: Option<String>,
-
     /// Name of the project's domain.
     #[arg(long, env = "BERTH_KEYSTONE_PROJECT_DOMAIN_NAME", value_name = "NAME")]
     pub keystone_project_domain_name: Option<String>,
@@ -88,17 +69,10 @@ pub struct KeystoneOptions {
     #[arg(long, env = "BERTH_KEYSTONE_SYSTEM_SCOPE", value_name = "all", value_parser = ["all"])]
     pub keystone_system_scope: Option<String>,
 
-    /// Scope Berth's token to the trust with this id instead of a project.
-    #[arg(long, env = "BERTH_KEYSTONE_TRUST_ID", value_name = "ID")]
-    pub keystone_trust_id: Option<String>,
-
-    /// Id of the application credential with which Berth authenticates.
+    /// Id of the application credential with which Berth authenticates, instead of a user with a
+    /// password.
     #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_ID", value_name = "ID")]
     pub keystone_application_credential_id: Option<String>,
-
-    /// Name of the application credential, instead of the id; also needs the user.
-    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_NAME", value_name = "NAME")]
-    pub keystone_application_credential_name: Option<String>,
 
     /// Secret of the application credential.
     #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET", hide_env_values = true,
@@ -116,11 +90,9 @@ pub struct KeystoneOptions {
     #[arg(long, env = "BERTH_KEYSTONE_WWW_AUTHENTICATE_URI", value_name = "URL")]
     pub keystone_www_authenticate_uri: Option<String>,
 
-    /// URL at which tokens are validated. Default: from the catalog.
-    #[arg(long, env = "BERTH_KEYSTONE_ENDPOINT", value_name = "URL")]
-    pub keystone_endpoint: Option<String>,
-
-    /// Keystone endpoint to take from the catalog: internal, public or admin.
+    /// Keystone endpoint in the catalog at which tokens are validated: internal, public or admin.
+    ///
+    /// Without such an endpoint, they are validated at the auth URL.
     #[arg(long, env = "BERTH_KEYSTONE_INTERFACE", default_value = "internal", value_name = "NAME")]
     pub keystone_interface: String,
 
@@ -152,10 +124,6 @@ pub struct KeystoneOptions {
           value_parser = seconds)]
     pub keystone_timeout: Duration,
 
-    /// Number of times a failed connection to Keystone is retried within that time.
-    #[arg(long, env = "BERTH_KEYSTONE_RETRIES", default_value = "3", value_name = "COUNT")]
-    pub keystone_retries: u32,
-
     /// Seconds for which a validated token is cached; 0: validate every request.
     ///
     /// A revoked token may continue to work for this long.
@@ -185,15 +153,6 @@ pub struct KeystoneOptions {
           num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
           value_name = "BOOL")]
     pub keystone_service_token_roles_required: bool,
-
-    /// Type of this service in the access rules of application credentials.
-    #[arg(
-        long,
-        env = "BERTH_KEYSTONE_SERVICE_TYPE",
-        default_value = "placement",
-        value_name = "TYPE"
-    )]
-    pub keystone_service_type: String,
 }
 
 impl KeystoneOptions {
@@ -206,12 +165,11 @@ impl KeystoneOptions {
         Ok(Options {
             auth_url: auth_url.ok_or("--auth keystone needs --keystone-auth-url")?,
             credentials: self.credentials()?,
-            endpoint: self.keystone_endpoint.clone(),
             interface: self.keystone_interface.trim_end_matches("URL").to_owned(),
             region: self.keystone_region_name.clone(),
             tls: self.tls()?,
             timeout: self.keystone_timeout,
-            retries: self.keystone_retries,
+            retries: RETRIES,
             cache_time: Duration::from_secs(self.keystone_token_cache_time.into()),
         })
     }
@@ -226,70 +184,51 @@ impl KeystoneOptions {
                 .map(|role| role.trim().to_owned())
                 .collect(),
             service_token_roles_required: self.keystone_service_token_roles_required,
-            service_type: self.keystone_service_type.clone(),
         }
     }
 
     fn credentials(&self) -> Result<Credentials, String> {
-        match self.keystone_auth_type {
-            AuthType::Password => Ok(Credentials::Password {
-                user: self.user()?,
-                password: one_secret(
-                    "keystone-password",
-                    self.keystone_password.as_ref(),
-                    self.keystone_password_file.as_ref(),
-                )?,
-                scope: self.scope()?,
-            }),
-            AuthType::V3applicationcredential => self.application_credential(),
-        }
-    }
-
-    fn application_credential(&self) -> Result<Credentials, String> {
-        let secret = one_secret(
-            "keystone-application-credential-secret",
-            self.keystone_application_credential_secret.as_ref(),
-            self.keystone_application_credential_secret_file.as_ref(),
-        )?;
-        let (id, name) = (
-            self.keystone_application_credential_id.clone(),
-            self.keystone_application_credential_name.clone(),
-        );
-        match (id, name) {
-            (Some(id), None) => Ok(Credentials::ApplicationCredential { id, secret }),
-            (None, Some(name)) => {
-                Ok(Credentials::NamedApplicationCredential { name, user: self.user()?, secret })
-            }
-            _ => Err("--keystone-auth-type v3applicationcredential needs either \
-                      --keystone-application-credential-id or -name"
+        let id = self.keystone_application_credential_id.clone();
+        let has_secret = self.keystone_application_credential_secret.is_some()
+            || self.keystone_application_credential_secret_file.is_some();
+        match id {
+            None if has_secret => Err("--keystone-application-credential-secret needs \
+                                       --keystone-application-credential-id"
                 .to_owned()),
-        }
-    }
-
-    fn user(&self) -> Result<User, String> {
-        let domain =
-            domain(self.keystone_user_domain_id.as_ref(), self.keystone_user_domain_name.as_ref());
-        named("user", self.keystone_user_id.as_ref(), self.keystone_username.as_ref(), domain)
-    }
-
-    fn scope(&self) -> Result<Scope, String> {
-        let project = self.keystone_project_id.is_some() || self.keystone_project_name.is_some();
-        match (&self.keystone_system_scope, &self.keystone_trust_id, project) {
-            (Some(_), None, false) => Ok(Scope::System),
-            (None, Some(trust), false) => Ok(Scope::Trust(trust.clone())),
-            (None, None, _) => {
-                let domain = domain(
-                    self.keystone_project_domain_id.as_ref(),
-                    self.keystone_project_domain_name.as_ref(),
-                );
-                let (id, name) =
-                    (self.keystone_project_id.as_ref(), self.keystone_project_name.as_ref());
-                named("project", id, name, domain).map(Scope::Project)
+            None => self.password(),
+            Some(id) => {
+                let secret = one_secret(
+                    "keystone-application-credential-secret",
+                    self.keystone_application_credential_secret.as_ref(),
+                    self.keystone_application_credential_secret_file.as_ref(),
+                )?;
+                Ok(Credentials::ApplicationCredential { id, secret })
             }
-            _ => Err("Berth's token can be scoped to one thing only: a project, the system \
-                      (--keystone-system-scope) or a trust (--keystone-trust-id)"
-                .to_owned()),
         }
+    }
+
+    fn password(&self) -> Result<Credentials, String> {
+        let user_domain = (&self.keystone_user_domain_id, &self.keystone_user_domain_name);
+        let project_domain = (&self.keystone_project_domain_id, &self.keystone_project_domain_name);
+        Ok(Credentials::Password {
+            user: named("user", self.keystone_username.as_ref(), user_domain)?,
+            password: one_secret(
+                "keystone-password",
+                self.keystone_password.as_ref(),
+                self.keystone_password_file.as_ref(),
+            )?,
+            scope: match (&self.keystone_system_scope, &self.keystone_project_name) {
+                (Some(_), None) => Scope::System,
+                (None, project) => {
+                    Scope::Project(named("project", project.as_ref(), project_domain)?)
+                }
+                (Some(_), Some(_)) => {
+                    return Err("Berth's token can be scoped to one thing only: a project or the \
+                                system (--keystone-system-scope)"
+                        .to_owned());
+                }
+            },
+        })
     }
 
     fn tls(&self) -> Result<ClientTls, String> {
@@ -330,28 +269,25 @@ fn one_secret(
     }
 }
 
-fn domain(id: Option<&String>, name: Option<&String>) -> Option<Domain> {
-    id.cloned().map(Domain::Id).or_else(|| name.cloned().map(Domain::Name))
-}
-
+/// A user or a project by its name, in a domain with an id or a name.
 fn named(
     what: &str,
-    id: Option<&String>,
     name: Option<&String>,
-    domain: Option<Domain>,
+    domain: (&Option<String>, &Option<String>),
 ) -> Result<User, String> {
     let option = if what == "user" { "username" } else { "project-name" };
-    match (id, name, domain) {
-        (Some(id), _, _) => Ok(User::Id(id.clone())),
-        (None, Some(name), Some(domain)) => Ok(User::Name(name.clone(), domain)),
-        (None, Some(_), None) => Err(format!(
-            "--keystone-{option} needs --keystone-{what}-domain-name or -id (usually Default or \
-             default)"
-        )),
-        (None, None, _) => {
-            Err(format!("--auth keystone needs --keystone-{option} or --keystone-{what}-id"))
+    let name = name.ok_or_else(|| format!("--auth keystone needs --keystone-{option}"))?;
+    let domain = match domain {
+        (Some(id), _) => Domain::Id(id.clone()),
+        (None, Some(name)) => Domain::Name(name.clone()),
+        (None, None) => {
+            return Err(format!(
+                "--keystone-{option} needs --keystone-{what}-domain-name or -id (usually Default \
+                 or default)"
+            ));
         }
-    }
+    };
+    Ok(User::Name(name.clone(), domain))
 }
 
 #[cfg(test)]
@@ -373,6 +309,8 @@ mod tests {
         Cli::try_parse_from(flags).unwrap().options
     }
 
+    const USER: &str = "auth-url=http://k username=u user-domain-id=d";
+
     const PASSWORD: &str = "auth-url=http://k username=berth user-domain-id=default \
                             password=s3cret project-name=service project-domain-id=default";
 
@@ -392,23 +330,30 @@ mod tests {
     }
 
     #[test]
+    fn an_application_credential_replaces_the_password() {
+        let flags =
+            format!("{PASSWORD} application-credential-id=i application-credential-secret=s");
+        assert_eq!(
+            options(&flags).read().unwrap().credentials,
+            Credentials::ApplicationCredential { id: "i".into(), secret: "s".into() }
+        );
+    }
+
+    #[test]
     fn what_is_missing_or_too_much_is_named() {
+        let with = |flags: &str| format!("{USER} {flags}");
         for (flags, named) in [
             ("", "--keystone-auth-url"),
             ("auth-url=http://k", "--keystone-username"),
             ("auth-url=http://k username=u", "--keystone-user-domain-name"),
-            ("auth-url=http://k user-id=u", "--keystone-password"),
-            ("auth-url=http://k user-id=u password=p", "--keystone-project-name"),
-            ("auth-url=http://k user-id=u password=p password-file=/x", "not both"),
-            ("auth-url=http://k user-id=u password-file=/no/such", "/no/such"),
-            ("auth-url=http://k user-id=u password=p trust-id=t project-id=p", "one thing only"),
-            ("auth-url=http://k auth-type=v3applicationcredential", "credential-secret"),
-            (
-                "auth-url=http://k auth-type=v3applicationcredential \
-                 application-credential-secret=s",
-                "credential-id",
-            ),
-            ("auth-url=http://k user-id=u password=p project-id=p key-file=/k", "cert-file"),
+            (USER, "--keystone-password"),
+            (&with("password=p"), "--keystone-project-name"),
+            (&with("password=p password-file=/x"), "not both"),
+            (&with("password-file=/no/such"), "/no/such"),
+            (&with("password=p system-scope=all project-name=p"), "one thing only"),
+            ("auth-url=http://k application-credential-id=i", "credential-secret"),
+            ("auth-url=http://k application-credential-secret=s", "credential-id"),
+            (&format!("{PASSWORD} key-file=/k"), "cert-file"),
         ] {
             let why = options(flags).read().unwrap_err();
             assert!(why.contains(named), "{flags}: {why}");

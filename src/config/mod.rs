@@ -160,12 +160,6 @@ pub struct Config {
           value_parser = clap::value_parser!(i64).range(-1..))]
     pub max_allocation_candidates: i64,
 
-    /// Return allocation candidates in random order, and a random selection when there is a limit.
-    #[arg(long, env = "BERTH_RANDOMIZE_ALLOCATION_CANDIDATES", default_value = "false",
-          num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
-          value_name = "BOOL")]
-    pub randomize_allocation_candidates: bool,
-
     /// Order in which allocation candidates are generated.
     #[arg(
         long,
@@ -174,24 +168,6 @@ pub struct Config {
         value_name = "STRATEGY"
     )]
     pub allocation_candidates_generation_strategy: GenerationStrategy,
-
-    /// Project of consumers that are claimed without a project (before microversion 1.8).
-    #[arg(
-        long,
-        env = "BERTH_INCOMPLETE_CONSUMER_PROJECT_ID",
-        default_value = "00000000-0000-0000-0000-000000000000",
-        value_name = "ID"
-    )]
-    pub incomplete_consumer_project_id: String,
-
-    /// User of consumers that are claimed without a user (before microversion 1.8).
-    #[arg(
-        long,
-        env = "BERTH_INCOMPLETE_CONSUMER_USER_ID",
-        default_value = "00000000-0000-0000-0000-000000000000",
-        value_name = "ID"
-    )]
-    pub incomplete_consumer_user_id: String,
 
     /// Maximum number of open connections, on all addresses together.
     ///
@@ -275,7 +251,7 @@ impl Config {
     /// # Errors
     /// The options contradict each other.
     pub fn candidate_order(&self) -> Result<CandidateOrder, String> {
-        self.candidates.order(self.randomize_allocation_candidates)
+        self.candidates.order()
     }
 
     /// Checks that the options are consistent, without opening the files that they name.
@@ -296,14 +272,12 @@ impl Config {
         wrong.extend(self.front.tls().err());
         wrong.extend(self.candidate_order().err());
         wrong.extend(self.front.check_flavors().err());
-        wrong.extend(self.planner.check().err());
         wrong.extend(self.traces.settings().err());
         match self.planner.endpoints() {
             Ok(planner) => {
                 wrong.extend(self.check_places(&planner));
                 wrong.extend(self.check_reach(self.listen.iter().chain(planner)).err());
             }
-            Err(why) if wrong.contains(&why) => {}
             Err(why) => wrong.push(why),
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }

@@ -59,16 +59,9 @@ pub struct PlannerOptions {
     )]
     pub planner_listen: Vec<PlannerAddress>,
 
-    /// Default solving time of a plan, in seconds.
-    ///
-    /// The planner uses the best solution found by then.
-    #[arg(long, env = "BERTH_PLANNER_TIMEOUT", default_value = "2", value_name = "SECONDS",
-          value_parser = seconds)]
-    pub planner_timeout: Duration,
-
     /// Maximum solving time of a plan, in seconds, whatever the request asks for.
     ///
-    /// Clients of this API wait for 5 seconds.
+    /// A request without a time gets 2 seconds. Clients of this API wait for 5 seconds.
     #[arg(long, env = "BERTH_PLANNER_TIMEOUT_MAX", default_value = "4", value_name = "SECONDS",
           value_parser = seconds)]
     pub planner_timeout_max: Duration,
@@ -139,17 +132,6 @@ impl PlannerOptions {
         endpoints(&self.planner_listen)
     }
 
-    /// Checks that the options are consistent.
-    ///
-    /// # Errors
-    /// A message for the operator.
-    pub fn check(&self) -> Result<(), String> {
-        if self.planner_timeout > self.planner_timeout_max {
-            return Err("--planner-timeout must not exceed --planner-timeout-max".to_owned());
-        }
-        self.endpoints().map(drop)
-    }
-
     /// Returns whether violations of exclusivity are only logged.
     pub fn report_only(&self) -> bool {
         self.planner_exclusivity == Exclusivity::Report
@@ -167,7 +149,6 @@ impl PlannerOptions {
     /// The settings of the planner.
     pub fn settings(&self) -> PlannerSettings {
         PlannerSettings {
-            timeout: self.planner_timeout,
             timeout_max: self.planner_timeout_max,
             host_names: self.planner_host_names,
             caps: Caps {
@@ -234,7 +215,6 @@ mod tests {
         let threads = options.threads();
         assert_eq!(options.settings(), PlannerSettings { threads, ..PlannerSettings::default() });
         assert_eq!(options.planner_exclusivity, Exclusivity::Enforce);
-        assert!(options.check().is_ok());
     }
 
     #[test]
@@ -256,11 +236,5 @@ mod tests {
         assert_eq!(shares, [("VCPU", 10), ("MEMORY_MB", 5)]);
         assert!(options(&[]).planner_headroom.is_empty());
         assert!(Cli::try_parse_from(["berth", "--planner-headroom", "VCPU=100"]).is_err());
-    }
-
-    #[test]
-    fn no_plan_may_take_longer_than_the_most() {
-        assert!(options(&["timeout=5"]).check().is_err());
-        assert!(options(&["timeout=5", "timeout-max=5"]).check().is_ok());
     }
 }

@@ -21,10 +21,6 @@ pub struct PolicyOptions {
     #[arg(long, env = "BERTH_POLICY_DIRS", value_delimiter = ',', value_name = "DIRECTORIES")]
     pub policy_dirs: Vec<PathBuf>,
 
-    /// Rule that is used where a rule refers to one that does not exist.
-    #[arg(long, env = "BERTH_POLICY_DEFAULT_RULE", default_value = "default", value_name = "NAME")]
-    pub policy_default_rule: String,
-
     /// Apply only the present default rules.
     ///
     /// With false, the older default rules apply as well: an administrator may then do what is
@@ -40,7 +36,6 @@ impl PolicyOptions {
         Source {
             file: self.policy_file.clone(),
             directories: self.policy_dirs.clone(),
-            default_rule: self.policy_default_rule.clone(),
             enforce_new_defaults: self.enforce_new_defaults,
         }
     }

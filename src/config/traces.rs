@@ -20,10 +20,6 @@ pub struct TraceOptions {
     #[arg(long, env = "BERTH_OTLP_ENDPOINT", value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
-    /// The name of the service in traces (`service.name`).
-    #[arg(long, env = "BERTH_OTLP_SERVICE_NAME", default_value = "berth", value_name = "NAME")]
-    pub otlp_service_name: String,
-
     /// The share of requests whose traces are recorded, from 0 to 1.
     ///
     /// A request with `traceparent` is recorded if its client records it (the flag `sampled`),
@@ -51,8 +47,7 @@ impl TraceOptions {
         if let Ok(mut path) = endpoint.path_segments_mut() {
             path.pop_if_empty().extend(SPANS);
         }
-        let service_name = self.otlp_service_name.clone();
-        Ok(Some(TraceSettings { endpoint, service_name, sample_ratio: self.otlp_sample_ratio }))
+        Ok(Some(TraceSettings { endpoint, sample_ratio: self.otlp_sample_ratio }))
     }
 }
 
@@ -68,11 +63,7 @@ mod tests {
     use super::{TraceOptions, ratio};
 
     fn endpoint(text: &str) -> Result<String, String> {
-        let options = TraceOptions {
-            otlp_endpoint: Some(text.to_owned()),
-            otlp_service_name: "berth".to_owned(),
-            otlp_sample_ratio: 1.0,
-        };
+        let options = TraceOptions { otlp_endpoint: Some(text.to_owned()), otlp_sample_ratio: 1.0 };
         options.settings().map(|settings| settings.unwrap().endpoint.to_string())
     }
 

@@ -343,8 +343,6 @@ async fn keep_current(tls: Option<Arc<Tls>>, stop: impl Future<Output = ()>) {
 /// The API's options.
 fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
     Ok(Options {
-        incomplete_consumer_project_id: config.incomplete_consumer_project_id.clone(),
-        incomplete_consumer_user_id: config.incomplete_consumer_user_id.clone(),
         max_allocation_candidates: usize::try_from(config.max_allocation_candidates).ok(),
         candidate_order: config.candidate_order().map_err(Failure)?,
         generation_strategy: match config.allocation_candidates_generation_strategy {

@@ -235,7 +235,6 @@ async fn keystone_validates_every_new_token() {
         let options = Options {
             auth_url: peer.url(),
             credentials: Credentials::Password { user, password, scope: Scope::System },
-            endpoint: None,
             interface: "internal".to_owned(),
             region: None,
             tls: ClientTls::default(),

@@ -10,10 +10,7 @@ use crate::support::postgres;
 const PAGE: &str = "https://horizon.example.com";
 
 async fn berth() -> Berth {
-    let owned = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-    let cors = Cors::new(&owned(&[PAGE])).unwrap().with_credentials(true).with_max_age(60);
-    let cors = cors.with_methods(owned(&["PUT"])).with_headers(owned(&["X-Auth-Token"]));
-    let cors = Some(cors.exposing(&owned(&["X-Openstack-Request-Id"])).unwrap());
+    let cors = Some(Cors::new(&[PAGE.to_owned()]).unwrap());
     let options = Options { cors, ..Options::default() };
     Berth::with(&postgres::database().await, options).await
 }
@@ -35,7 +32,7 @@ async fn a_browser_may_ask_beforehand_without_a_token() {
         ("access-control-allow-credentials", "true"),
         ("access-control-allow-methods", "PUT"),
         ("access-control-allow-headers", "x-auth-token"),
-        ("access-control-max-age", "60"),
+        ("access-control-max-age", "3600"),
         ("vary", "Origin"),
     ] {
         assert_eq!(header(&answer, name), Some(value), "{name}");
@@ -56,7 +53,7 @@ async fn every_answer_can_be_read_by_allowed_pages_and_only_by_them() {
         assert_eq!(header(&answer, "access-control-allow-origin"), Some(PAGE));
         assert_eq!(header(&answer, "access-control-allow-credentials"), Some("true"));
         let exposed = header(&answer, "access-control-expose-headers");
-        assert_eq!(exposed, Some("X-Openstack-Request-Id"));
+        assert!(exposed.unwrap().contains("X-Openstack-Request-Id"), "{exposed:?}");
         assert_eq!(header(&answer, "vary"), Some(vary));
     }
     let other = berth.header("origin", "https://other.example.com");

@@ -214,8 +214,7 @@ async fn a_collector_receives_what_a_request_waited_for() {
     let directory = tempfile::tempdir().unwrap();
     let (collector, url) = Collector::start().await;
     let planner = format!("127.0.0.1:{}", free_port());
-    let options =
-        ["--otlp-endpoint", &url, "--planner-listen", &planner, "--otlp-service-name", "berth-7"];
+    let options = ["--otlp-endpoint", &url, "--planner-listen", &planner];
     let server = Server::start_with(directory.path(), &options).await;
     let provider = provider(&server).await;
 
@@ -245,7 +244,7 @@ async fn a_collector_receives_what_a_request_waited_for() {
     assert_eq!(found["db.system.name"], "postgresql");
     let resource = collector.0.lock().unwrap()[0].resource_spans[0].resource.clone().unwrap();
     let resource = attributes(&resource.attributes);
-    assert_eq!(resource["service.name"], "berth-7");
+    assert_eq!(resource["service.name"], "berth");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
     let line = logged(&server, &id).await;
     assert!(line.contains(&format!("trace_id={}", client.trace)), "{line}");

@@ -28,36 +28,27 @@ K = "keystone_authtoken"
 
 # Options as (group, name), and the key that berth writes their value under.
 TEXTS = {
-    ("placement", "incomplete_consumer_project_id"): "incomplete-consumer-project-id",
-    ("placement", "incomplete_consumer_user_id"): "incomplete-consumer-user-id",
     (K, "auth_url"): "keystone-auth-url",
     (K, "username"): "keystone-username",
     (K, "password"): "keystone-password",
     (K, "project_name"): "keystone-project-name",
-    (K, "project_id"): "keystone-project-id",
     (K, "user_domain_id"): "keystone-user-domain-id",
     (K, "www_authenticate_uri"): "keystone-www-authenticate-uri",
     (K, "interface"): "keystone-interface",
     (K, "cafile"): "keystone-ca-file",
-    ("oslo_policy", "policy_default_rule"): "policy-default-rule",
 }
 BOOLEANS = {
-    ("placement", "randomize_allocation_candidates"): "randomize-allocation-candidates",
     (K, "insecure"): "keystone-insecure",
     (K, "service_token_roles_required"): "keystone-service-token-roles-required",
     ("oslo_policy", "enforce_new_defaults"): "enforce-new-defaults",
-    ("cors", "allow_credentials"): "cors-allow-credentials",
 }
 NUMBERS = {
     ("placement", "max_allocation_candidates"): "max-allocation-candidates",
     (K, "http_connect_timeout"): "keystone-timeout",
-    (K, "http_request_max_retries"): "keystone-retries",
-    ("cors", "max_age"): "cors-max-age",
 }
 LISTS = {
     (K, "service_token_roles"): "keystone-service-token-roles",
     ("cors", "allowed_origin"): "cors-allowed-origin",
-    ("cors", "allow_headers"): "cors-allow-headers",
 }
 CHOICES = {
     ("placement", "allocation_candidates_generation_strategy"):
@@ -67,7 +58,6 @@ KEYS = {**TEXTS, **BOOLEANS, **NUMBERS, **LISTS, **CHOICES}
 FORMER = {
     (K, "username"): ["user-name", "user_name"],
     (K, "project_name"): ["tenant-name", "tenant_name"],
-    (K, "project_id"): ["tenant-id", "tenant_id"],
 }
 
 WORDS = ["a", "b c", "x=y", "p:q", "#", "; d", "é", "'", '"', "\\", ",", "{}", "[s]", "\u00a0", "0"]

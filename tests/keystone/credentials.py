@@ -22,15 +22,6 @@ class Credentials(Gated):
     )  # fmt: skip
     PROJECT = ("keystone_project_name", "keystone_project_domain_name")
 
-    def test_a_password_by_ids(self):
-        self.works("by-ids", {
-            "keystone_auth_type": "v3password",
-            "keystone_auth_url": f"{self.gate.url}/v3",
-            "keystone_user_id": self.people.users["berth"],
-            "keystone_project_id": self.people.projects["service"],
-            "keystone_password": self.people.passwords["berth"],
-        }, self.PASSWORD[:2] + self.PROJECT)  # fmt: skip
-
     def test_domains_by_id(self):
         ids = {"keystone_user_domain_id": "default", "keystone_project_domain_id": "default"}
         self.works("by-domain-ids", ids, ("keystone_user_domain_name", "keystone_project_domain_name"))
@@ -43,18 +34,9 @@ class Credentials(Gated):
         id, secret = self.people.credential("berth", "service")
         file.write_text(secret)
         self.works("secret-file", {
-            "keystone_auth_type": "v3applicationcredential",
             "keystone_application_credential_id": id,
             "keystone_application_credential_secret_file": str(file),
         }, self.PASSWORD)  # fmt: skip
-
-    def test_an_application_credential_by_name(self):
-        _, secret = self.people.credential("berth", "service", name="for-berth")
-        self.works("credential-by-name", {
-            "keystone_auth_type": "v3applicationcredential",
-            "keystone_application_credential_name": "for-berth",
-            "keystone_application_credential_secret": secret,
-        }, ("keystone_password", *self.PROJECT))  # fmt: skip
 
     def test_the_whole_system(self):
         self.works("system-scope", {
@@ -62,14 +44,6 @@ class Credentials(Gated):
             "keystone_password": self.people.passwords["a system reader"],
             "keystone_system_scope": "all",
         }, self.PROJECT)  # fmt: skip
-
-    def test_a_trust(self):
-        trust = self.keystone.call("POST", "/OS-TRUST/trusts", {"trust": {
-            "trustor_user_id": self.people.users["nova"], "trustee_user_id": self.people.users["berth"],
-            "project_id": self.people.projects["service"], "impersonation": False,
-            "roles": [{"name": "service"}],
-        }}, token=self.people.tokens["a service"])["trust"]["id"]  # fmt: skip
-        self.works("trust", {"keystone_trust_id": trust}, self.PROJECT)
 
 
 class Secured(Gated):

@@ -18,7 +18,6 @@ from wsgi import http_socket, uwsgi
 # Where the names of keystonemiddleware's options are not Berth's without "keystone-".
 THEIR_NAMES = {
     "timeout": "http_connect_timeout",
-    "retries": "http_request_max_retries",
     "ca_file": "cafile",
     "cert_file": "certfile",
     "key_file": "keyfile",
@@ -98,7 +97,8 @@ class Reference:
 
 def _configure(folder: pathlib.Path, options: dict) -> None:
     new_defaults = options.get("enforce_new_defaults", True)
-    told = {"keystone_auth_type": "password"} | options
+    by_id = "keystone_application_credential_id" in options
+    told = {"keystone_auth_type": "v3applicationcredential" if by_id else "password"} | options
     authtoken = ""
     for name, value in told.items():
         if name.startswith("keystone_"):

@@ -73,7 +73,6 @@ class Scene:
             "keystone_auth_url": self.gate.url,
             "keystone_region_name": GATED_REGION,
             "keystone_timeout": TIMEOUT_SECONDS,
-            "keystone_retries": 1,
         }
 
     def all_stand(self) -> list[str]:
@@ -92,7 +91,6 @@ class Scene:
         id, secret = self.people.credential("berth", "service")
         return {
             "enforce_new_defaults": False,
-            "keystone_auth_type": "v3applicationcredential",
             "keystone_auth_url": f"{self.keystone.url}/v3/",
             "keystone_application_credential_id": id,
             "keystone_application_credential_secret": secret,

@@ -143,7 +143,11 @@ fn what_is_unsafe_to_drop_is_refused() {
         ("password =", "password"),
         ("domain_id = default", "domain_id"),
         ("insecure = perhaps", "insecure"),
-        ("http_request_max_retries = -1", "http_request_max_retries"),
+        ("http_connect_timeout = -1", "http_connect_timeout"),
+        ("user_id = u", "user_id"),
+        ("project_id = p", "project_id"),
+        ("trust_id = t", "trust_id"),
+        ("service_type = resources", "service_type"),
         ("username = ${nobody}", "username"),
         ("username = $username", "username"),
     ];
@@ -154,7 +158,11 @@ fn what_is_unsafe_to_drop_is_refused() {
         ));
         assert!(said.contains(&format!("error: [keystone_authtoken] {option}")), "{line}: {said}");
     }
-    for text in ["[DEFAULT]\nconfig_source = remote", "[placement]\nmax_allocation_candidates=-2"] {
+    for text in [
+        "[DEFAULT]\nconfig_source = remote",
+        "[placement]\nmax_allocation_candidates=-2",
+        "[oslo_policy]\npolicy_default_rule = other",
+    ] {
         refusal(&imported(&format!("{NOAUTH}{text}"), &[]));
     }
     let said = refusal(&imported("[api]\nauth_strategy = noauth3", &[]));
@@ -181,10 +189,10 @@ fn credentials_move_with_their_section() {
     let text = "[keystone_authtoken]\nauth_section = Cloud\ncafile = /ca\nusername = not-read\n\
                 [cloud]\nauth_type = password\nauth_url = http://k\ntenant_name = s\n\
                 default_domain_id = d\nusername = u\npassword = $username-p\n";
-    let output = imported(text, &[("OS_CLOUD__USER_ID", "id")]);
+    let output = imported(text, &[("OS_CLOUD__USER_DOMAIN_NAME", "domain")]);
     let wanted = [
         ("username", "u"),
-        ("user-id", "id"),
+        ("user-domain-name", "domain"),
         ("password", "u-p"),
         ("project-name", "s"),
         ("user-domain-id", "d"),

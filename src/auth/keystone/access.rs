@@ -3,6 +3,9 @@
 
 use regex::Regex;
 
+/// The type of this service in the catalog.
+pub(super) const PLACEMENT: &str = "placement";
+
 /// A request for which a token may be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -15,10 +18,10 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns whether the rule allows a request. In `path`, slashes within a segment are escaped, so that
+    /// Returns whether the rule allows a request to this service. In `path`, slashes within a segment are escaped, so that
     /// each segment of the rule matches one segment of the path.
-    pub fn allows(&self, service: &str, method: &str, path: &str) -> bool {
-        self.service == service && self.method == method && matches(&self.path, path)
+    pub fn allows(&self, method: &str, path: &str) -> bool {
+        self.service == PLACEMENT && self.method == method && matches(&self.path, path)
     }
 }
 
@@ -66,10 +69,12 @@ mod tests {
 
     #[test]
     fn a_rule_is_of_one_service_and_method() {
-        let rule =
-            Rule { service: "placement".into(), method: "GET".into(), path: "/usages".into() };
-        assert!(rule.allows("placement", "GET", "/usages"));
-        assert!(!rule.allows("compute", "GET", "/usages"));
-        assert!(!rule.allows("placement", "PUT", "/usages"));
+        let rule = |service: &str| {
+            let service = service.to_owned();
+            Rule { service, method: "GET".into(), path: "/usages".into() }
+        };
+        assert!(rule("placement").allows("GET", "/usages"));
+        assert!(!rule("compute").allows("GET", "/usages"));
+        assert!(!rule("placement").allows("PUT", "/usages"));
     }
 }

@@ -12,8 +12,6 @@ pub struct Options {
     pub auth_url: String,
     /// Berth's credentials.
     pub credentials: Credentials,
-    /// The URL at which tokens are validated, instead of the one in the catalog.
-    pub endpoint: Option<String>,
     /// The interface of the endpoint in the catalog: `internal`, `public` or `admin`.
     pub interface: String,
     /// Its region.
@@ -37,6 +35,4 @@ pub struct AuthOptions {
     pub service_token_roles: Vec<String>,
     /// Refuses requests whose service token has none of these roles.
     pub service_token_roles_required: bool,
-    /// The type of this service in access rules.
-    pub service_type: String,
 }

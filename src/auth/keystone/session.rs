@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
+use super::access::PLACEMENT;
 use super::options::Options;
 use super::token::{Issued, Token};
 use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient};
@@ -28,13 +29,7 @@ const ACCESS_RULES: HeaderName = HeaderName::from_static("openstack-identity-acc
 const ACCESS_RULES_VERSION: HeaderValue = HeaderValue::from_static("1");
 /// Maximum size of a response of Keystone, in bytes: enough for a large catalog.
 pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
-/// Keystone gave no usable response. The text is for the log.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("Keystone: {0}")]
-pub struct Unavailable(pub String);
-
-/// The type and interfaces of this service in the catalog.
-const PLACEMENT: &str = "placement";
+/// The interfaces of this service in the catalog.
 const INTERFACES: [&str; 3] = ["internal", "public", "admin"];
 /// The counter of requests, and its most frequent results.
 const REQUESTS: &str = "berth_keystone_requests_total";
@@ -45,6 +40,11 @@ const RESULTS: [&str; 11] =
 const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
 /// Pause before the first retry of a request without a response; it doubles with each retry.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
+
+/// Keystone gave no usable response. The text is for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Keystone: {0}")]
+pub struct Unavailable(pub String);
 
 /// A Keystone, and Berth's own token for it.
 #[derive(Debug)]
@@ -86,9 +86,6 @@ pub(super) fn count_from_zero() {
 impl Session {
     pub(super) fn new(options: Options) -> Result<Self, String> {
         let auth_url = tokens_url(&options.auth_url)?;
-        if let Some(endpoint) = &options.endpoint {
-            tokens_url(endpoint)?;
-        }
         let client = HttpClient::new(&options.tls, "Keystone")?;
         Ok(Self { client, options, auth_url, own: Mutex::default() })
     }
@@ -229,12 +226,10 @@ impl Session {
         Ok(OwnToken { header, renew_at, expires: issued.expires, tokens_url, names_placement })
     }
 
-    /// Returns the URL at which tokens are validated: the configured one, that of the catalog, or the auth URL.
+    /// Returns the URL at which tokens are validated: that of the catalog, or else the auth URL.
     fn tokens_url(&self, issued: &Issued) -> Url {
-        let Options { endpoint, interface, region, .. } = &self.options;
-        let in_catalog = || issued.endpoint("identity", interface, region.as_deref());
-        let named = endpoint.as_deref().or_else(in_catalog);
-        match named.map(tokens_url) {
+        let Options { interface, region, .. } = &self.options;
+        match issued.endpoint("identity", interface, region.as_deref()).map(tokens_url) {
             Some(Ok(url)) => url,
             Some(Err(why)) => {
                 tracing::warn!(why, "the catalog's identity endpoint cannot be used");

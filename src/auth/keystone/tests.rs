@@ -72,7 +72,6 @@ impl Scene {
                 password: Secret("secret".to_owned()),
                 scope: Scope::System,
             },
-            endpoint: None,
             interface: "internal".to_owned(),
             region: None,
             tls: ClientTls::default(),

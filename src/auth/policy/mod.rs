@@ -49,8 +49,6 @@ pub struct Source {
     pub file: Option<PathBuf>,
     /// Directories with further files, which are applied after it.
     pub directories: Vec<PathBuf>,
-    /// The rule that replaces rules that do not exist.
-    pub default_rule: String,
     /// Applies only the present defaults, without the former ones.
     pub enforce_new_defaults: bool,
 }
@@ -58,12 +56,7 @@ pub struct Source {
 impl Source {
     /// Returns the source without any file.
     pub fn defaults(enforce_new_defaults: bool) -> Self {
-        Self {
-            file: None,
-            directories: Vec::new(),
-            default_rule: "default".to_owned(),
-            enforce_new_defaults,
-        }
+        Self { file: None, directories: Vec::new(), enforce_new_defaults }
     }
 
     fn rules(&self, texts: &[Text]) -> Result<(Rules, Vec<String>), Fault> {
@@ -71,7 +64,7 @@ impl Source {
         for text in texts {
             overrides.extend(file::parse(text)?);
         }
-        let rules = Rules::new(&overrides, &self.default_rule, !self.enforce_new_defaults)?;
+        let rules = Rules::new(&overrides, !self.enforce_new_defaults)?;
         let known = |name: &str| operations().any(|it| it.name == name);
         let strange = |name: &str| is_for_operations(name) && !known(name);
         let strangers = overrides.iter().filter(|it| strange(&it.name));
@@ -117,7 +110,7 @@ impl Policy {
     pub fn defaults(enforce_new_defaults: bool) -> Self {
         let source = Source::defaults(enforce_new_defaults);
         // Without overrides this cannot fail.
-        let rules = Rules::new(&[], &source.default_rule, !enforce_new_defaults);
+        let rules = Rules::new(&[], !enforce_new_defaults);
         let rules = ArcSwap::from_pointee(rules.unwrap_or_else(|_| Rules::none()));
         Self { rules, source, last_read: Mutex::new(Ok(Vec::new())) }
     }

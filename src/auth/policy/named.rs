@@ -14,13 +14,14 @@ struct NamedCheck {
     references: Vec<usize>,
 }
 
+/// The rule that replaces rules that do not exist.
+const DEFAULT_RULE: &str = "default";
+
 /// Expressions by the names of their rules, in the order in which they were given.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NamedChecks {
     rules: Vec<NamedCheck>,
     numbers: HashMap<String, usize>,
-    /// The rule that replaces rules that do not exist.
-    default_rule: String,
 }
 
 /// The state of a rule in the search for cycles.
@@ -33,8 +34,8 @@ enum VisitState {
 
 impl NamedChecks {
     /// Collects the expressions of rules. Of several with one name, the last counts.
-    pub(super) fn new(checks: impl Iterator<Item = (String, Check)>, default_rule: &str) -> Self {
-        let mut named = Self { default_rule: default_rule.to_owned(), ..Self::default() };
+    pub(super) fn new(checks: impl Iterator<Item = (String, Check)>) -> Self {
+        let mut named = Self::default();
         for (name, check) in checks {
             let known = named.numbers.get(&name).and_then(|number| named.rules.get_mut(*number));
             if let Some(known) = known {
@@ -66,7 +67,7 @@ impl NamedChecks {
 
     /// Returns the position of a rule, or of the default rule if it does not exist.
     pub(super) fn number(&self, name: &str) -> Option<usize> {
-        self.numbers.get(name).or_else(|| self.numbers.get(&self.default_rule)).copied()
+        self.numbers.get(name).or_else(|| self.numbers.get(DEFAULT_RULE)).copied()
     }
 
     /// Returns the expression of a rule.
@@ -129,7 +130,7 @@ impl NamedChecks {
         let before = cycle.iter().cycle().nth(at + cycle.len() - 1)?;
         let name = &self.rules.get(*first)?.name;
         let mut referred = self.check(*before)?.rules().into_iter();
-        let missing = referred.find(|it| *name == self.default_rule && !self.has(it));
+        let missing = referred.find(|it| name == DEFAULT_RULE && !self.has(it));
         Some((name, missing))
     }
 }

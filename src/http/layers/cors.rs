@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::Response;
 
 use crate::http::layers::around::Before;
@@ -26,24 +26,41 @@ const SIMPLE_HEADERS: [&str; 8] = [
     "Pragma",
 ];
 
-/// What is allowed to pages of which origins.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Methods that pages may use; their case counts. These are the reference's defaults, as are the other constants.
+const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "PATCH"];
+
+/// Headers that pages may send, besides the simple ones.
+const HEADERS: [&str; 8] = [
+    "X-Auth-Token",
+    "X-Openstack-Request-Id",
+    "X-Identity-Status",
+    "X-Roles",
+    "X-Service-Catalog",
+    "X-User-Id",
+    "X-Tenant-Id",
+    "OpenStack-API-Version",
+];
+
+/// Response headers that pages may read.
+const EXPOSED_HEADERS: &str = "X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,X-Service-Token,\
+                               OpenStack-API-Version";
+
+/// Time for which a browser may cache a permission, in seconds.
+const MAX_AGE: &str = "3600";
+
+/// Origins whose pages may use the API.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
     origins: Vec<HeaderValue>,
     /// Whether pages of all other origins are allowed the same.
     any_origin: bool,
-    credentials: bool,
-    max_age: Option<HeaderValue>,
-    methods: Vec<String>,
-    headers: Vec<String>,
-    exposed: Option<HeaderValue>,
 }
 
 impl Cors {
-    /// Allows pages of these origins (`https://HOST[:PORT]`; `*`: of all) simple requests.
+    /// Allows pages of these origins (`https://HOST[:PORT]`; `*`: of all).
     ///
     /// # Errors
-    /// Which origin cannot stand in a header.
+    /// The origin that cannot be part of a header.
     pub fn new(origins: &[String]) -> Result<Self, String> {
         let value = |origin: &String| {
             HeaderValue::from_str(origin)
@@ -52,42 +69,7 @@ impl Cors {
         Ok(Self {
             origins: origins.iter().map(value).collect::<Result<_, _>>()?,
             any_origin: origins.iter().any(|origin| origin == "*"),
-            ..Self::default()
         })
-    }
-
-    /// The same with or without credentials.
-    #[must_use]
-    pub fn with_credentials(self, credentials: bool) -> Self {
-        Self { credentials, ..self }
-    }
-
-    /// The same, to be remembered for so many seconds; 0: nothing is said of it.
-    #[must_use]
-    pub fn with_max_age(self, seconds: u64) -> Self {
-        Self { max_age: (seconds > 0).then(|| HeaderValue::from(seconds)), ..self }
-    }
-
-    /// The same with these methods. Their case counts.
-    #[must_use]
-    pub fn with_methods(self, methods: Vec<String>) -> Self {
-        Self { methods, ..self }
-    }
-
-    /// The same with these headers beside the simple ones.
-    #[must_use]
-    pub fn with_headers(self, headers: Vec<String>) -> Self {
-        Self { headers, ..self }
-    }
-
-    /// The same with these headers of answers to be read by pages.
-    ///
-    /// # Errors
-    /// They cannot stand in a header.
-    pub fn exposing(self, headers: &[String]) -> Result<Self, String> {
-        let listed = HeaderValue::try_from(headers.join(","))
-            .map_err(|_| "--cors-expose-headers: not names of headers".to_owned())?;
-        Ok(Self { exposed: (!listed.is_empty()).then_some(listed), ..self })
     }
 
     /// The headers of the answer, which is 200 without content, if this is the question of a browser
@@ -103,19 +85,17 @@ impl Cors {
     fn allowed(&self, asked: &HeaderMap) -> Option<HeaderMap> {
         let origin = self.origin(asked)?;
         let method = asked.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
-        if !self.methods.iter().any(|allowed| method == allowed.as_str()) {
+        if !METHODS.iter().any(|allowed| method == allowed) {
             return None;
         }
         let names = names(asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS));
-        if !names.iter().all(|name| self.allows_header(name)) {
+        if !names.iter().all(|name| allows_header(name)) {
             return None;
         }
         let mut answer = HeaderMap::new();
         answer.insert(header::VARY, HeaderValue::from_static("Origin"));
-        self.grant(origin, &mut answer);
-        if let Some(seconds) = &self.max_age {
-            answer.insert(header::ACCESS_CONTROL_MAX_AGE, seconds.clone());
-        }
+        grant(origin, &mut answer);
+        answer.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
         answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, method.clone());
         if !names.is_empty() {
             // A name that cannot be written is allowed to nobody.
@@ -135,18 +115,9 @@ impl Cors {
             None => HeaderValue::from_static("Origin"),
         };
         answer.insert(header::VARY, vary);
-        self.grant(origin, answer);
-        if let Some(names) = &self.exposed {
-            answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, names.clone());
-        }
-    }
-
-    fn grant(&self, origin: HeaderValue, answer: &mut HeaderMap) {
-        answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        if self.credentials {
-            const CREDENTIALS: HeaderName = header::ACCESS_CONTROL_ALLOW_CREDENTIALS;
-            answer.insert(CREDENTIALS, HeaderValue::from_static("true"));
-        }
+        grant(origin, answer);
+        let exposed = HeaderValue::from_static(EXPOSED_HEADERS);
+        answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
 
     fn origin(&self, asked: &HeaderMap) -> Option<HeaderValue> {
@@ -160,11 +131,15 @@ impl Cors {
         }
         self.any_origin.then(|| HeaderValue::from_static("*"))
     }
+}
 
-    fn allows_header(&self, name: &str) -> bool {
-        let allowed = self.headers.iter().map(String::as_str).chain(SIMPLE_HEADERS);
-        allowed.into_iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
-    }
+fn grant(origin: HeaderValue, answer: &mut HeaderMap) {
+    answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    answer.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+}
+
+fn allows_header(name: &str) -> bool {
+    HEADERS.iter().chain(&SIMPLE_HEADERS).any(|allowed| allowed.eq_ignore_ascii_case(name))
 }
 
 /// Answers a browser that asks what a page of another origin may do, and says in every other answer
@@ -195,15 +170,10 @@ fn names(list: Option<&HeaderValue>) -> Vec<String> {
 mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-    use super::Cors;
+    use super::{Cors, EXPOSED_HEADERS};
 
     fn cors(origins: &[&str]) -> Cors {
-        let owned = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        let cors = Cors::new(&owned(origins)).unwrap().with_credentials(true).with_max_age(3600);
-        cors.with_methods(owned(&["GET", "PUT"]))
-            .with_headers(owned(&["X-Auth-Token", "OpenStack-API-Version"]))
-            .exposing(&owned(&["X-Openstack-Request-Id", "OpenStack-API-Version"]))
-            .unwrap()
+        Cors::new(&origins.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -232,14 +202,6 @@ mod tests {
         ]);
         assert_eq!(cors.preflight(&Method::OPTIONS, &asked), Some(expected));
         assert_eq!(cors.preflight(&Method::GET, &asked), None);
-        let plain = cors.with_credentials(false).with_max_age(0);
-        let asked = headers(&[("origin", VALID), (METHOD, "PUT")]);
-        let expected = headers(&[
-            ("vary", "Origin"),
-            ("access-control-allow-origin", VALID),
-            ("access-control-allow-methods", "PUT"),
-        ]);
-        assert_eq!(plain.preflight(&Method::OPTIONS, &asked), Some(expected));
     }
 
     #[test]
@@ -273,7 +235,7 @@ mod tests {
                 ("vary", vary),
                 ("access-control-allow-origin", origin),
                 ("access-control-allow-credentials", "true"),
-                ("access-control-expose-headers", "X-Openstack-Request-Id,OpenStack-API-Version"),
+                ("access-control-expose-headers", EXPOSED_HEADERS),
             ])
         };
         let varying = &[("vary", "openstack-api-version")][..];

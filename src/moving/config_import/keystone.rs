@@ -8,8 +8,12 @@ use super::values::Value;
 /// Options that only an application credential needs.
 const OF_APPLICATIONS: [&str; 3] =
     ["application_credential_id", "application_credential_name", "application_credential_secret"];
-/// Options that an application credential makes superfluous: it has a scope and a secret.
-const OF_PASSWORDS: [&str; 9] = [
+/// Options that an application credential makes superfluous: it has a user, a scope and a secret.
+const OF_PASSWORDS: [&str; 13] = [
+    "username",
+    "user_id",
+    "user_domain_name",
+    "user_domain_id",
     "password",
     "project_name",
     "project_id",
@@ -28,8 +32,8 @@ pub(super) enum Credentials {
     Noauth,
     /// A user with a password.
     Password,
-    /// An application credential, identified by its id or by its name.
-    Application { by_id: bool },
+    /// An application credential.
+    Application,
 }
 
 impl Credentials {
@@ -44,10 +48,7 @@ impl Credentials {
             return Self::Noauth;
         }
         match value(KEYSTONE, "auth_type").as_deref() {
-            Some("v3applicationcredential") => {
-                let id = value(KEYSTONE, "application_credential_id");
-                Self::Application { by_id: id.is_some_and(|id| !id.is_empty()) }
-            }
+            Some("v3applicationcredential") => Self::Application,
             _ => Self::Password,
         }
     }
@@ -59,13 +60,10 @@ impl Credentials {
             Self::Password if OF_APPLICATIONS.contains(&option.name) => {
                 "it is not for a user with a password"
             }
-            Self::Application { .. } if OF_PASSWORDS.contains(&option.name) => {
-                "an application credential has its own scope and secret"
+            Self::Application if OF_PASSWORDS.contains(&option.name) => {
+                "an application credential has its own user, scope and secret"
             }
-            Self::Application { by_id: true } if option.name == "application_credential_name" => {
-                "the id is sufficient"
-            }
-            Self::Password | Self::Application { .. } => return true,
+            Self::Password | Self::Application => return true,
         };
         let location = conversion.settings.location(option);
         if location != Location::Unset {
@@ -97,7 +95,9 @@ pub(super) fn auth_type(conversion: &mut Conversion<'_>, option: &KnownOption) {
     };
     let required: &[&str] = match kind.as_str() {
         "password" | "v3password" => &["auth_url", "password"],
-        "v3applicationcredential" => &["auth_url", "application_credential_secret"],
+        "v3applicationcredential" => {
+            &["auth_url", "application_credential_id", "application_credential_secret"]
+        }
         _ => {
             let message = "Berth supports password, v3password and v3applicationcredential; create \
                            credentials of one of these types for its user";
@@ -112,7 +112,6 @@ pub(super) fn auth_type(conversion: &mut Conversion<'_>, option: &KnownOption) {
             conversion.report(Severity::Error, required, &Location::Unset, message);
         }
     }
-    conversion.convert("keystone-auth-type", Value::Text(kind), option, &location);
 }
 
 /// `default_domain_name` or `default_domain_id`: the domain of the user and of the project, unless theirs is set.

@@ -81,6 +81,7 @@ impl Conversion<'_> {
         match option.name {
             "debug" => logs::filter(self, option),
             "use_json" => logs::format(self, option),
+            "randomize_allocation_candidates" => self.randomize(option),
             "auth_strategy" => keystone::strategy(self, option),
             "auth_type" => keystone::auth_type(self, option),
             "default_domain_name" | "default_domain_id" => keystone::default_domain(self, option),
@@ -91,6 +92,13 @@ impl Conversion<'_> {
             "policy_dirs" => policy::directories(self, option),
             // Read with another option: default_log_levels, connection_parameters, auth_section.
             _ => {}
+        }
+    }
+
+    /// `randomize_allocation_candidates`.
+    fn randomize(&mut self, option: &KnownOption) {
+        if let Some((Value::Boolean(true), location)) = self.set_value(option) {
+            self.convert("candidate-order", Value::Text("random".to_owned()), option, &location);
         }
     }
 

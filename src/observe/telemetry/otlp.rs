@@ -32,6 +32,8 @@ use uuid::Uuid;
 use crate::http_client::{self, ExchangeError};
 use crate::observe::version::VERSION;
 
+/// The attribute `service.name` of spans.
+const SERVICE_NAME: &str = "berth";
 /// Maximum number of spans waiting to be sent: about a kilobyte each.
 const WAITING_MAX: usize = 8192;
 /// Maximum number of spans in one message.
@@ -71,8 +73,6 @@ impl Traces {
 pub struct TraceSettings {
     /// URL of the collector, with the path that accepts spans.
     pub endpoint: Url,
-    /// The attribute `service.name`.
-    pub service_name: String,
     /// Share of requests whose traces are recorded, from 0 to 1.
     pub sample_ratio: f64,
 }
@@ -104,7 +104,7 @@ pub(super) fn start(settings: TraceSettings) -> Result<(Traces, SdkTracer), Stri
         .build();
     let queue = BatchSpanProcessor::new(exporter, batches);
     let resource = Resource::builder()
-        .with_service_name(settings.service_name)
+        .with_service_name(SERVICE_NAME)
         .with_attributes([
             KeyValue::new("service.version", VERSION),
             KeyValue::new("service.instance.id", Uuid::new_v4().to_string()),

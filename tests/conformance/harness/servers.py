@@ -96,7 +96,6 @@ class Berth:
         options = ["--auth", "noauth2", "--enforce-new-defaults", new_defaults]
         if "cors" in needs:
             options += ["--cors-allowed-origin", "http://valid.example.com"]
-            options += ["--cors-allow-headers", "openstack-api-version"]
         with tempfile.TemporaryDirectory() as folder:
             if "open-policy" in needs:
                 policy = pathlib.Path(folder) / "policy.yaml"

@@ -67,16 +67,12 @@ impl Rules {
     ///
     /// # Errors
     /// An override refers to a missing rule, or to itself, directly or through others.
-    pub(super) fn new(
-        overrides: &[Override],
-        default_rule: &str,
-        legacy: bool,
-    ) -> Result<Self, Fault> {
+    pub(super) fn new(overrides: &[Override], legacy: bool) -> Result<Self, Fault> {
         let given = overrides.iter().map(|it| (it.name.clone(), it.check.clone()));
         let names: HashSet<&str> = overrides.iter().map(|it| it.name.as_str()).collect();
         let others = defaults().filter(|it| !names.contains(it.name));
         let others = others.map(|it| (it.name.to_owned(), in_force(it, legacy)));
-        let rules = Self { named: NamedChecks::new(given.chain(others), default_rule) };
+        let rules = Self { named: NamedChecks::new(given.chain(others)) };
         rules.check_references(overrides)?;
         Ok(rules)
     }

@@ -22,7 +22,7 @@ fn with(overrides: &[(&str, &str)], legacy: bool) -> Result<Rules, String> {
             place: Location { file: PathBuf::from("policy.yaml"), line },
         })
         .collect();
-    Rules::new(&overrides, "default", legacy).map_err(|fault| fault.to_string())
+    Rules::new(&overrides, legacy).map_err(|fault| fault.to_string())
 }
 
 #[test]

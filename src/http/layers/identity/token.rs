@@ -50,7 +50,7 @@ impl ByToken {
         // A service may finish what it started while the user's token was still valid.
         let allow_expired = service.as_ref().is_some_and(|service| service.trusted);
         let token = self.valid(token, allow_expired, from).await?;
-        if service.is_none() && !self.may_be_used_for(&token, request.method.as_str(), path) {
+        if service.is_none() && !Self::may_be_used_for(&token, request.method.as_str(), path) {
             tracing::info!("the access rules of the token do not allow the request");
             return Err(self.challenged());
         }
@@ -102,12 +102,11 @@ impl ByToken {
 
     /// Returns whether the access rules of a token, if it has any, allow the request. They are
     /// compared with the path segments that the routes see.
-    fn may_be_used_for(&self, token: &Token, method: &str, path: &str) -> bool {
+    fn may_be_used_for(token: &Token, method: &str, path: &str) -> bool {
         let Some(rules) = &token.access_rules else { return true };
         // A path that cannot be decoded matches nothing.
         let Ok(path) = path::canonical(path) else { return false };
-        let kind = self.options.service_type.as_str();
-        rules.iter().any(|rule| rule.allows(kind, method, &path))
+        rules.iter().any(|rule| rule.allows(method, &path))
     }
 
     fn challenged(&self) -> IdentityError {

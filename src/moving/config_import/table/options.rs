@@ -16,6 +16,9 @@ const LOG_FILE: &str = "Berth logs to standard error; let systemd, the container
                         redirection store the log";
 const NO_FILES: &str = "Berth writes no log files";
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
+const NO_OWNER: &str =
+    "consumers that clients claim before microversion 1.8, without an owner, get zeros";
+const ORIGINS: &str = "Berth uses the reference's defaults for every allowed origin";
 const POSTGRESQL: &str = "Berth keeps its data in PostgreSQL";
 const PROFILER: &str = "Berth does not support osprofiler";
 const PYTHON: &str = "it concerns the reference's own files";
@@ -24,7 +27,7 @@ const RECONNECT: &str = "Berth replaces connections that the server has closed";
 const REMOTE: &str =
     "it is for rules that query another server (`http:`), which Berth does not support";
 const REVALIDATED: &str = "Berth validates a token again when it leaves the cache";
-const SCOPE: &str = "Berth's own token is scoped to a project, a trust or the system; set \
+const SCOPE: &str = "Berth's own token is scoped to a project or the system; set \
                      `project_name` and its domain, as for other services";
 const SYSLOG: &str =
     "Berth logs to standard error; systemd's journal can forward the log to syslog";
@@ -78,14 +81,14 @@ pub(super) const OPTIONS: &[KnownOption] = options! {
 
     ["placement"]
     "randomize_allocation_candidates": Boolean, default "false" =>
-        Copied("randomize-allocation-candidates");
+        Derived("candidate-order", "true becomes `random`");
     "max_allocation_candidates": Integer, default "-1" =>
         Limited("max-allocation-candidates", -1, i64::MAX);
     "allocation_candidates_generation_strategy":
         Choice(&["depth-first", "breadth-first"]), default "depth-first" =>
         Copied("allocation-candidates-generation-strategy");
-    "incomplete_consumer_project_id": Text, default NO_ID => Copied("incomplete-consumer-project-id");
-    "incomplete_consumer_user_id": Text, default NO_ID => Copied("incomplete-consumer-user-id");
+    "incomplete_consumer_project_id": Text, default NO_ID => Lost(NO_OWNER);
+    "incomplete_consumer_user_id": Text, default NO_ID => Lost(NO_OWNER);
     "allocation_conflict_retry_count": Integer, default "10" =>
         Unneeded("claims on the same provider wait for each other instead of failing");
     "policy_file": Text => Obsolete("use `[oslo_policy]` `policy_file`");
@@ -121,27 +124,29 @@ pub(super) const OPTIONS: &[KnownOption] = options! {
 
     [KEYSTONE]
     "auth_section": Text =>
-        Derived("keystone-auth-type", "the credentials are read from the section that it names");
-    movable "auth_type" | "auth_plugin": Text => Derived("keystone-auth-type",
-        "any type but password, v3password and v3applicationcredential is refused");
+        Derived("keystone-auth-url", "the credentials are read from the section that it names");
+    movable "auth_type" | "auth_plugin": Text => Derived("keystone-password",
+        "or `keystone-application-credential-id`; any type but password, v3password and \
+        v3applicationcredential is refused");
     movable "auth_url": Text => Copied("keystone-auth-url");
     movable "username" | "user-name" | "user_name": Text => Copied("keystone-username");
-    movable "user_id": Text => Copied("keystone-user-id");
+    movable "user_id": Text => Refused("Berth identifies its user by `username` and the user's domain");
     movable "password": Text => Copied("keystone-password");
     movable "user_domain_name": Text => Copied("keystone-user-domain-name");
     movable "user_domain_id": Text => Copied("keystone-user-domain-id");
     movable "project_name" | "tenant-name" | "tenant_name": Text => Copied("keystone-project-name");
-    movable "project_id" | "tenant-id" | "tenant_id": Text => Copied("keystone-project-id");
+    movable "project_id" | "tenant-id" | "tenant_id": Text =>
+        Refused("Berth identifies its project by `project_name` and the project's domain");
     movable "project_domain_name": Text => Copied("keystone-project-domain-name");
     movable "project_domain_id": Text => Copied("keystone-project-domain-id");
     movable "default_domain_name": Text => Derived("keystone-user-domain-name", DOMAINS);
     movable "default_domain_id": Text => Derived("keystone-user-domain-id", DOMAINS);
     movable "system_scope": Text => Copied("keystone-system-scope");
-    movable "trust_id": Text => Copied("keystone-trust-id");
+    movable "trust_id": Text => Refused(SCOPE);
     movable "domain_id": Text => Refused(SCOPE);
     movable "domain_name": Text => Refused(SCOPE);
     movable "application_credential_id": Text => Copied("keystone-application-credential-id");
-    movable "application_credential_name": Text => Copied("keystone-application-credential-name");
+    movable "application_credential_name": Text => Unneeded("the id identifies the credential");
     movable "application_credential_secret": Text => Copied("keystone-application-credential-secret");
     "www_authenticate_uri": Text => Copied("keystone-www-authenticate-uri");
     "interface": Text, default "internal" => Copied("keystone-interface");
@@ -151,13 +156,15 @@ pub(super) const OPTIONS: &[KnownOption] = options! {
     "keyfile": Text => Copied("keystone-key-file");
     "insecure": Boolean, default "false" => Copied("keystone-insecure");
     "http_connect_timeout": Integer => Limited("keystone-timeout", 1, U32);
-    "http_request_max_retries": Integer, default "3" => Limited("keystone-retries", 0, U32);
+    "http_request_max_retries": Integer, default "3" =>
+        Unneeded("Berth repeats a request without a response within `keystone-timeout`");
     "token_cache_time": Integer, default "300" =>
         Derived("keystone-token-cache-time", "-1 becomes `0`, which disables the cache");
     "service_token_roles": List, default "service" => Copied("keystone-service-token-roles");
     "service_token_roles_required": Boolean, default "true" =>
         Copied("keystone-service-token-roles-required");
-    "service_type": Text => Copied("keystone-service-type");
+    "service_type": Choice(&["placement"]), default "placement" =>
+        Refused("access rules of application credentials name Berth as `placement`");
     "delay_auth_decision": Boolean, default "false" => Refused("it admits requests without a valid \
         token; remove it, because Berth answers `GET /` without a token anyway");
     "enforce_token_bind": Choice(&["disabled", "permissive"]), default "permissive" =>
@@ -204,7 +211,8 @@ pub(super) const OPTIONS: &[KnownOption] = options! {
         finds: in a `--config-dir`, beside the files, or in the default directories");
     "policy_dirs": Many, default "policy.d" =>
         Derived("policy-dirs", "the directories that the reference finds, as for `policy_file`");
-    "policy_default_rule": Text, default "default" => Copied("policy-default-rule");
+    "policy_default_rule": Choice(&["default"]), default "default" =>
+        Refused("rename the rule in the policy files");
     "enforce_new_defaults": Boolean, default "true" => Copied("enforce-new-defaults");
     "enforce_scope": Boolean =>
         Obsolete("the reference and Berth always enforce the scope of a token");
@@ -217,13 +225,13 @@ pub(super) const OPTIONS: &[KnownOption] = options! {
 
     ["cors"]
     "allowed_origin": List => Copied("cors-allowed-origin");
-    "allow_credentials": Boolean, default "true" => Copied("cors-allow-credentials");
-    "max_age": Integer, default "3600" => Limited("cors-max-age", 0, U32);
-    "allow_methods": List, default "GET,PUT,POST,DELETE,PATCH" => Copied("cors-allow-methods");
+    "allow_credentials": Boolean, default "true" => Lost(ORIGINS);
+    "max_age": Integer, default "3600" => Lost(ORIGINS);
+    "allow_methods": List, default "GET,PUT,POST,DELETE,PATCH" => Lost(ORIGINS);
     "allow_headers": List, default "X-Auth-Token,X-Openstack-Request-Id,X-Identity-Status,X-Roles,\
-        X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version" => Copied("cors-allow-headers");
+        X-Service-Catalog,X-User-Id,X-Tenant-Id,OpenStack-API-Version" => Lost(ORIGINS);
     "expose_headers": List, default "X-Auth-Token,X-Openstack-Request-Id,X-Subject-Token,\
-        X-Service-Token,OpenStack-API-Version" => Copied("cors-expose-headers");
+        X-Service-Token,OpenStack-API-Version" => Lost(ORIGINS);
 
     ["oslo_middleware"]
     "enable_proxy_headers_parsing": Boolean, default "false" => Lost("the reference trusts these \
