@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgMatches, FromArgMatches};
 
-use super::commands::{Cli, Command};
+use super::commands::{Cli, Command, command};
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
 use crate::config::nearest::{did_you_mean, wrong_value};
 use crate::config::sources::{Origin, Source};
@@ -66,7 +66,7 @@ impl Invocation {
 /// # Errors
 /// A message made by clap; also `--help` and `--version`.
 pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
-    let plain = Cli::command();
+    let plain = command();
     // Commands without configuration work even if the file is invalid.
     if let Err(error) = plain.clone().try_get_matches_from(arguments)
         && is_about_the_command(error.kind())
@@ -82,9 +82,9 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
     let settings = file.map(|file| Settings::read(&file, serve, &mut problems));
     check_variables(&plain, path.map(|(command, _)| command), &mut problems);
 
-    let command = with_credentials(plain.clone());
-    let command = settings.iter().fold(command, |command, settings| settings.apply(command));
-    let matches = match command.clone().try_get_matches_from(arguments) {
+    let complete = with_credentials(plain.clone());
+    let complete = settings.iter().fold(complete, |complete, settings| settings.apply(complete));
+    let matches = match complete.clone().try_get_matches_from(arguments) {
         Ok(matches) if problems.is_empty() => matches,
         Ok(_) => {
             check_urls(path.map(|(leaf, _)| leaf), arguments, settings.as_ref(), &mut problems);
@@ -108,8 +108,8 @@ pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
             return Err(report(&problems));
         }
     };
-    let sources = sources(&command, &matches, settings.as_ref());
-    let leaf = leaf(&command, &matches);
+    let sources = sources(&complete, &matches, settings.as_ref());
+    let leaf = leaf(&complete, &matches);
     let database = group(leaf, "data_dir")?;
     let logs = group(leaf, "log_format")?;
     let command = Cli::from_arg_matches(&matches)?.command;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Arg, CommandFactory, Parser, Subcommand};
 
 use super::aggregate::AggregateCommand;
 use super::audit::ServerAuditOptions;
@@ -50,6 +50,39 @@ pub struct Cli {
     /// The command.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// The commands. Each option of `serve`, also in other commands, has an environment variable: `BERTH_` and the name of
+/// the option. A flag without a value means true.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let serve = command.find_subcommand("serve");
+    let shared = serve.into_iter().flat_map(clap::Command::get_arguments);
+    let shared: Vec<String> = shared.map(|arg| arg.get_id().to_string()).collect();
+    with_environment(command, &shared)
+}
+
+fn with_environment(command: clap::Command, shared: &[String]) -> clap::Command {
+    let names: Vec<String> =
+        command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    let command = names.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, |inner| with_environment(inner, shared))
+    });
+    let is_configured =
+        command.get_arguments().any(|arg| ["config", "log"].contains(&arg.get_id().as_str()));
+    if is_configured { command.mut_args(|arg| configured(arg, shared)) } else { command }
+}
+
+fn configured(arg: Arg, shared: &[String]) -> Arg {
+    let id = arg.get_id().to_string();
+    if !shared.contains(&id) || arg.get_env().is_some() {
+        return arg;
+    }
+    let arg = arg.env(format!("BERTH_{}", id.to_uppercase()));
+    if arg.get_value_names().is_some_and(|names| names == ["BOOL"]) {
+        return arg.num_args(0..=1).default_missing_value("true");
+    }
+    arg
 }
 
 /// The commands.

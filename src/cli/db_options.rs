@@ -13,7 +13,7 @@ pub struct DbOptions {
     /// Read the database and the logging options of `berth serve` from this TOML file.
     ///
     /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
-    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// The database.

@@ -29,7 +29,7 @@ pub struct HealthOptions {
     /// Read the server's options from this TOML file.
     ///
     /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
-    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// Ask whether the server is ready: its database responds, and it is not shutting down.
@@ -39,41 +39,29 @@ pub struct HealthOptions {
     pub ready: bool,
 
     /// Addresses of the server. All of them are probed.
-    #[arg(
-        long,
-        env = "BERTH_LISTEN",
-        default_value = "127.0.0.1:8778",
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    #[arg(long, default_value = "127.0.0.1:8778", value_name = "ADDRESS", value_delimiter = ',')]
     pub listen: Vec<Endpoint>,
 
     /// Addresses of the planner, which --ready asks too; `none`: it is not served.
-    #[arg(
-        long,
-        env = "BERTH_PLANNER_LISTEN",
-        default_value = "127.0.0.1:8090",
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS", value_delimiter = ',')]
     pub planner_listen: Vec<PlannerAddress>,
 
     /// Addresses of the server for health checks and metrics, which have no TLS.
     ///
     /// An address of --listen that is among them is probed without TLS.
-    #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<Endpoint>,
 
     /// Certificate of the server, if it has one.
     ///
     /// The server is then probed over TLS, except on a Unix socket. The certificate is not verified.
-    #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
     /// Authorities of the clients' certificates, if the server requires them.
     ///
     /// Readiness is then checked at --admin-listen, if set.
-    #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 }
 

@@ -3,17 +3,16 @@
 use std::io;
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::commands::Cli;
+use super::commands::command;
 use crate::config;
 use crate::model::Bug;
 
 /// Returns a completion script for a shell.
 pub fn completions(shell: Shell) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "berth", &mut script);
+    clap_complete::generate(shell, &mut command(), "berth", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
@@ -23,12 +22,12 @@ pub fn completions(shell: Shell) -> String {
 /// The directory does not exist, or a file in it cannot be written.
 pub fn man_pages(directory: &Path) -> io::Result<()> {
     // The page of `help` would repeat those of the commands.
-    clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), directory)
+    clap_mangen::generate_to(command().disable_help_subcommand(true), directory)
 }
 
 /// The text of `berth config sample`.
 pub fn sample() -> String {
-    let command = Cli::command();
+    let command = command();
     let serve = command.find_subcommand("serve");
     config::file::sample(serve.unwrap_or_else(|| Bug::raise("there is no command `serve`")))
 }

@@ -44,7 +44,7 @@ pub use self::arguments::{Invocation, parse, read_again};
 pub use self::audit::{CommandError, ServerAuditOptions, run as audit};
 pub use self::candidates::run as candidates;
 pub use self::claim::{claim, release};
-pub use self::commands::{Cli, Command, ConfigCommand, DbCommand};
+pub use self::commands::{Cli, Command, ConfigCommand, DbCommand, command};
 pub use self::compare::{CompareOptions, run as compare};
 pub use self::config_import::run as config_import;
 pub use self::db::{

@@ -31,7 +31,7 @@ pub struct PolicyListOptions {
     /// Read the options of `berth serve` from this TOML file.
     ///
     /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
-    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// The policy files.
@@ -45,7 +45,7 @@ pub struct PolicyCheckOptions {
     /// Read the options of `berth serve` from this TOML file.
     ///
     /// Default: /etc/berth/berth.toml if it exists; /dev/null means no file.
-    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// Rule, such as placement:usages.

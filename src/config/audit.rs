@@ -18,11 +18,11 @@ pub struct AuditOptions {
     /// File for the audit log: who has changed what, one JSON object per line; `-`: standard output.
     ///
     /// Requests that only read are not in it. Default: no audit log.
-    #[arg(long, env = "BERTH_AUDIT_LOG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub audit_log: Option<PathBuf>,
 
     /// Format of the audit log.
-    #[arg(long, env = "BERTH_AUDIT_FORMAT", default_value = "json", value_name = "FORMAT")]
+    #[arg(long, default_value = "json", value_name = "FORMAT")]
     pub audit_format: AuditFormat,
 }
 

@@ -30,7 +30,7 @@ pub struct CandidateOptions {
     /// Order of the hosts among allocation candidates; a `limit` takes the first.
     ///
     /// `pack` and `spread` look at the classes of the request.
-    #[arg(long, env = "BERTH_CANDIDATE_ORDER", default_value = "none", value_name = "ORDER")]
+    #[arg(long, default_value = "none", value_name = "ORDER")]
     pub candidate_order: OrderKind,
 
     /// Weights for the score of a host with --candidate-order weights; may be repeated.
@@ -38,13 +38,7 @@ pub struct CandidateOptions {
     /// The weight of a resource class counts in proportion to the share of it that is free, those of
     /// a trait and of an aggregate count for hosts that have it or are in it. For example,
     /// `MEMORY_MB=1`, `trait:CUSTOM_OLD=-0.5` or `aggregate:UUID=2`.
-    #[arg(
-        long,
-        env = "BERTH_CANDIDATE_WEIGHTS",
-        value_name = "SUBJECT=WEIGHT",
-        value_delimiter = ',',
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "SUBJECT=WEIGHT", value_delimiter = ',', allow_hyphen_values = true)]
     pub candidate_weights: Vec<Weight>,
 }
 

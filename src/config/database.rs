@@ -16,21 +16,21 @@ pub struct DatabaseOptions {
     /// For a Unix socket, write `postgres:///DATABASE?host=/DIRECTORY`. Name several hosts,
     /// separated by commas, to follow the primary among them. Without this option, `berth serve`
     /// runs a private PostgreSQL under the data directory.
-    #[arg(long, env = "BERTH_DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    #[arg(long, hide_env_values = true, value_name = "URL")]
     pub database_url: Option<String>,
 
     /// File with the password for the database, instead of a password in the URL.
     ///
     /// White space at its end is ignored. Default: the systemd credential
     /// `berth.database-password`, if there is one.
-    #[arg(long, env = "BERTH_DATABASE_PASSWORD_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub database_password_file: Option<PathBuf>,
 
     /// Directory of the private PostgreSQL.
     ///
     /// Default: /var/lib/berth for root, otherwise `berth` under the user's data home
     /// (`$XDG_DATA_HOME` or `~/.local/share`).
-    #[arg(long, env = "BERTH_DATA_DIR", value_name = "DIRECTORY")]
+    #[arg(long, value_name = "DIRECTORY")]
     pub data_dir: Option<PathBuf>,
 }
 

@@ -16,8 +16,7 @@ pub struct EventOptions {
     ///
     /// Set it on all replicas: changes by a replica without it are missing from the log, which then
     /// starts again. Default: changes are not kept.
-    #[arg(long, env = "BERTH_EVENTS", value_name = "HOURS",
-          value_parser = clap::value_parser!(u16).range(1..=HOURS_MAX))]
+    #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(1..=HOURS_MAX))]
     pub events: Option<u16>,
 }
 

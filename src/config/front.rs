@@ -22,13 +22,13 @@ pub struct FrontOptions {
     /// Served without TLS and without tokens: `/healthz` (the process answers), `/readyz` (the
     /// database answers, too) and `/metrics` (in Prometheus's text format). These connections do
     /// not count towards --max-connections.
-    #[arg(long, env = "BERTH_ADMIN_LISTEN", value_name = "ADDRESS", value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<Endpoint>,
 
     /// Flavors whose remaining capacity is shown in `/metrics`, by name or ID. Default: none.
     ///
     /// At most 64. They are counted once a minute, beside requests.
-    #[arg(long, env = "BERTH_FIT_FLAVORS", value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub fit_flavors: Vec<String>,
 
     /// Proxies whose forwarding headers are trusted: addresses, networks such as 10.0.0.0/8, or
@@ -36,7 +36,7 @@ pub struct FrontOptions {
     ///
     /// These proxies report the client's address and how it reached the API, by Forwarded or by
     /// X-Forwarded-For, -Proto, -Host and -Prefix.
-    #[arg(long, env = "BERTH_TRUSTED_PROXIES", value_delimiter = ',', value_name = "NETWORKS")]
+    #[arg(long, value_delimiter = ',', value_name = "NETWORKS")]
     pub trusted_proxies: Vec<String>,
 
     /// Certificate for TLS: a PEM file, the server's certificate first, then the chain to the
@@ -44,31 +44,30 @@ pub struct FrontOptions {
     ///
     /// With it and --tls-key, every address of --listen and --planner-listen that is not a Unix
     /// socket is served over TLS. The files are read again when they change, and on SIGHUP.
-    #[arg(long, env = "BERTH_TLS_CERT", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
     /// Private key of the certificate: a PEM file (PKCS #8, PKCS #1 or SEC 1).
-    #[arg(long, env = "BERTH_TLS_KEY", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
     /// Require client certificates signed by these authorities: a PEM file.
     ///
     /// Without it, clients need no certificate.
-    #[arg(long, env = "BERTH_TLS_CLIENT_CA", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
     /// Maximum number of concurrent requests; further ones are refused with 503 at once.
     ///
     /// `GET /` does not count.
-    #[arg(long, env = "BERTH_MAX_REQUESTS", default_value = "1024", value_name = "COUNT",
-          value_parser = count)]
+    #[arg(long, default_value = "1024", value_name = "COUNT", value_parser = count)]
     pub max_requests: usize,
 
     /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for
     /// all.
     ///
     /// Default: none; responses then have no CORS headers.
-    #[arg(long, env = "BERTH_CORS_ALLOWED_ORIGIN", value_name = "ORIGIN", value_delimiter = ',')]
+    #[arg(long, value_name = "ORIGIN", value_delimiter = ',')]
     pub cors_allowed_origin: Vec<String>,
 }
 

@@ -16,8 +16,7 @@ pub struct HistoryOptions {
     ///
     /// Set it on all replicas: changes by a replica without it are missing from the history.
     /// Default: changes are not kept.
-    #[arg(long, env = "BERTH_HISTORY", value_name = "DAYS",
-          value_parser = clap::value_parser!(u16).range(1..=DAYS_MAX))]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=DAYS_MAX))]
     pub history: Option<u16>,
 }
 

@@ -22,136 +22,119 @@ pub struct KeystoneOptions {
     /// `https://HOST/identity`.
     ///
     /// Required with --auth keystone.
-    #[arg(long, env = "BERTH_KEYSTONE_AUTH_URL", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub keystone_auth_url: Option<String>,
 
     /// Name of the user as which Berth authenticates.
     ///
     /// The user may validate tokens if it has the role admin or service.
-    #[arg(long, env = "BERTH_KEYSTONE_USERNAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub keystone_username: Option<String>,
 
     /// Name of the user's domain.
-    #[arg(long, env = "BERTH_KEYSTONE_USER_DOMAIN_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub keystone_user_domain_name: Option<String>,
 
     /// Id of the user's domain.
-    #[arg(long, env = "BERTH_KEYSTONE_USER_DOMAIN_ID", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     pub keystone_user_domain_id: Option<String>,
 
     /// Password of the user.
     ///
     /// Other processes on the machine can see flags: prefer the environment, the configuration
     /// file, or --keystone-password-file.
-    #[arg(long, env = "BERTH_KEYSTONE_PASSWORD", hide_env_values = true, value_name = "PASSWORD",
-          value_parser = secret)]
+    #[arg(long, hide_env_values = true, value_name = "PASSWORD", value_parser = secret)]
     pub keystone_password: Option<Secret>,
 
     /// File with the password; white space at its end is ignored.
     ///
     /// Default: the systemd credential `berth.keystone-password`, if there is one.
-    #[arg(long, env = "BERTH_KEYSTONE_PASSWORD_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub keystone_password_file: Option<PathBuf>,
 
     /// Name of the project that Berth's token is scoped to.
-    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub keystone_project_name: Option<String>,
 
     /// Name of the project's domain.
-    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_DOMAIN_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub keystone_project_domain_name: Option<String>,
 
     /// Id of the project's domain.
-    #[arg(long, env = "BERTH_KEYSTONE_PROJECT_DOMAIN_ID", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     pub keystone_project_domain_id: Option<String>,
 
     /// Scope Berth's token to the whole system (`all`) instead of a project.
-    #[arg(long, env = "BERTH_KEYSTONE_SYSTEM_SCOPE", value_name = "all", value_parser = ["all"])]
+    #[arg(long, value_name = "all", value_parser = ["all"])]
     pub keystone_system_scope: Option<String>,
 
     /// Id of the application credential with which Berth authenticates, instead of a user with a
     /// password.
-    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_ID", value_name = "ID")]
+    #[arg(long, value_name = "ID")]
     pub keystone_application_credential_id: Option<String>,
 
     /// Secret of the application credential.
-    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET", hide_env_values = true,
-          value_name = "SECRET", value_parser = secret)]
+    #[arg(long, hide_env_values = true, value_name = "SECRET", value_parser = secret)]
     pub keystone_application_credential_secret: Option<Secret>,
 
     /// File with the secret of the application credential.
     ///
     /// Default: the systemd credential `berth.keystone-application-credential-secret`, if there is
     /// one.
-    #[arg(long, env = "BERTH_KEYSTONE_APPLICATION_CREDENTIAL_SECRET_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub keystone_application_credential_secret_file: Option<PathBuf>,
 
     /// URL in a 401 response, where clients get a token. Default: the auth URL.
-    #[arg(long, env = "BERTH_KEYSTONE_WWW_AUTHENTICATE_URI", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub keystone_www_authenticate_uri: Option<String>,
 
     /// Keystone endpoint in the catalog at which tokens are validated: internal, public or admin.
     ///
     /// Without such an endpoint, they are validated at the auth URL.
-    #[arg(long, env = "BERTH_KEYSTONE_INTERFACE", default_value = "internal", value_name = "NAME")]
+    #[arg(long, default_value = "internal", value_name = "NAME")]
     pub keystone_interface: String,
 
     /// Region of the Keystone endpoint. Default: any.
-    #[arg(long, env = "BERTH_KEYSTONE_REGION_NAME", value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     pub keystone_region_name: Option<String>,
 
     /// PEM file with the authorities that sign Keystone's certificate. Default: those of the
     /// system.
-    #[arg(long, env = "BERTH_KEYSTONE_CA_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub keystone_ca_file: Option<PathBuf>,
 
     /// PEM file with the certificate that Berth presents to Keystone.
-    #[arg(long, env = "BERTH_KEYSTONE_CERT_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub keystone_cert_file: Option<PathBuf>,
 
     /// PEM file with the key of that certificate.
-    #[arg(long, env = "BERTH_KEYSTONE_KEY_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub keystone_key_file: Option<PathBuf>,
 
     /// Accept any certificate from Keystone. An attacker on the path can then read every token.
-    #[arg(long, env = "BERTH_KEYSTONE_INSECURE", default_value = "false", num_args = 0..=1,
-          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub keystone_insecure: bool,
 
     /// Maximum time for which a request waits for Keystone to validate its token, in seconds; then
     /// the response is 503.
-    #[arg(long, env = "BERTH_KEYSTONE_TIMEOUT", default_value = "10", value_name = "SECONDS",
-          value_parser = seconds)]
+    #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     pub keystone_timeout: Duration,
 
     /// Seconds for which a validated token is cached; 0: validate every request.
     ///
     /// A revoked token may continue to work for this long.
-    #[arg(
-        long,
-        env = "BERTH_KEYSTONE_TOKEN_CACHE_TIME",
-        default_value = "300",
-        value_name = "SECONDS"
-    )]
+    #[arg(long, default_value = "300", value_name = "SECONDS")]
     pub keystone_token_cache_time: u32,
 
     /// Roles that make a service token valid; it needs one of them.
     ///
     /// A service sends a service token when it acts on behalf of a user.
-    #[arg(
-        long,
-        env = "BERTH_KEYSTONE_SERVICE_TOKEN_ROLES",
-        default_value = "service",
-        value_delimiter = ',',
-        value_name = "ROLES"
-    )]
+    #[arg(long, default_value = "service", value_delimiter = ',', value_name = "ROLES")]
     pub keystone_service_token_roles: Vec<String>,
 
     /// Refuse requests whose service token has none of those roles; with false, ignore such a
     /// token.
-    #[arg(long, env = "BERTH_KEYSTONE_SERVICE_TOKEN_ROLES_REQUIRED", default_value = "true",
-          num_args = 0..=1, default_missing_value = "true", action = clap::ArgAction::Set,
-          value_name = "BOOL")]
+    #[arg(long, default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub keystone_service_token_roles_required: bool,
 }
 

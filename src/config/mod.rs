@@ -53,12 +53,11 @@ const PRIVATE_MAX: u32 = 150;
 pub struct LogOptions {
     /// What to log: a level (error, warn, info, debug, trace) or directives such as
     /// `info,berth::store=debug`.
-    #[arg(long, env = "BERTH_LOG", default_value = "info", value_name = "FILTER",
-          value_parser = log_filter)]
+    #[arg(long, default_value = "info", value_name = "FILTER", value_parser = log_filter)]
     pub log: String,
 
     /// Format of log lines on standard error.
-    #[arg(long, env = "BERTH_LOG_FORMAT", default_value = "human", value_name = "FORMAT")]
+    #[arg(long, default_value = "human", value_name = "FORMAT")]
     pub log_format: LogFormat,
 }
 
@@ -94,38 +93,31 @@ pub struct Config {
     ///
     /// Every option below is a key, without the leading dashes. See samples/berth.toml. Default:
     /// /etc/berth/berth.toml if it exists; /dev/null means no file.
-    #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
     /// Addresses of the Placement API: `ADDRESS:PORT`, or `unix:/path` for a Unix socket.
     ///
     /// The owner and the group of a Unix socket may connect to it.
-    #[arg(
-        long,
-        env = "BERTH_LISTEN",
-        default_value = "127.0.0.1:8778",
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    #[arg(long, default_value = "127.0.0.1:8778", value_name = "ADDRESS", value_delimiter = ',')]
     pub listen: Vec<Endpoint>,
 
     /// Also serve the Placement API below this path, such as /placement.
-    #[arg(long, env = "BERTH_PATH_PREFIX", value_name = "PATH", value_parser = path_prefix)]
+    #[arg(long, value_name = "PATH", value_parser = path_prefix)]
     pub path_prefix: Option<String>,
 
     /// Authentication of callers.
-    #[arg(long, env = "BERTH_AUTH", default_value = "noauth2", value_name = "KIND")]
+    #[arg(long, default_value = "noauth2", value_name = "KIND")]
     pub auth: Auth,
 
     /// Allow noauth2 on addresses that other machines can reach.
-    #[arg(long, env = "BERTH_ALLOW_NOAUTH", default_value = "false", num_args = 0..=1,
-          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub allow_noauth: bool,
 
     /// Size of the connection pool for single changes and for reads of consumers.
     ///
     /// Each replica usually opens four more connections.
-    #[arg(long, env = "BERTH_DATABASE_CONNECTIONS", default_value = "10", value_name = "COUNT",
+    #[arg(long, default_value = "10", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub database_connections: u32,
 
@@ -133,16 +125,15 @@ pub struct Config {
     /// limit.
     ///
     /// While Berth waits, it refuses requests with 503.
-    #[arg(long, env = "BERTH_DATABASE_WAIT", default_value = "-1", allow_negative_numbers = true,
-          value_name = "SECONDS", value_parser = clap::value_parser!(i64).range(-1..))]
+    #[arg(long, default_value = "-1", allow_negative_numbers = true, value_name = "SECONDS",
+          value_parser = clap::value_parser!(i64).range(-1..))]
     pub database_wait: i64,
 
     /// Migrate the database of --database-url at the start, as `berth db migrate` does.
     ///
     /// For containers, whose replicas may all start at once: they take turns. The role needs the
     /// right to change the schema.
-    #[arg(long, env = "BERTH_DATABASE_MIGRATE", default_value = "false", num_args = 0..=1,
-          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub database_migrate: bool,
 
     /// Serve reads only while the primary acknowledges heartbeats within this many seconds.
@@ -151,22 +142,16 @@ pub struct Config {
     /// lease. A primary that was replaced without knowing it is then trusted no longer than the
     /// lease. The price: reads also stop while a synchronous standby, for which commits must wait,
     /// is unavailable. Default: reads are served as long as the primary responds.
-    #[arg(long, env = "BERTH_PRIMARY_LEASE", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub primary_lease: Option<Duration>,
 
     /// Maximum number of allocation candidates to generate for one request; -1: no limit.
-    #[arg(long, env = "BERTH_MAX_ALLOCATION_CANDIDATES", default_value = "-1",
-          allow_negative_numbers = true, value_name = "COUNT",
+    #[arg(long, default_value = "-1", allow_negative_numbers = true, value_name = "COUNT",
           value_parser = clap::value_parser!(i64).range(-1..))]
     pub max_allocation_candidates: i64,
 
     /// Order in which allocation candidates are generated.
-    #[arg(
-        long,
-        env = "BERTH_ALLOCATION_CANDIDATES_GENERATION_STRATEGY",
-        default_value = "depth-first",
-        value_name = "STRATEGY"
-    )]
+    #[arg(long, default_value = "depth-first", value_name = "STRATEGY")]
     pub allocation_candidates_generation_strategy: GenerationStrategy,
 
     /// Maximum number of open connections, on all addresses together.
@@ -174,21 +159,18 @@ pub struct Config {
     /// When the limit is reached, a new connection replaces the one that has been idle longest.
     /// While none is idle, new connections wait to be accepted. Each connection takes a file
     /// descriptor.
-    #[arg(long, env = "BERTH_MAX_CONNECTIONS", default_value = "10000", value_name = "COUNT",
-          value_parser = count)]
+    #[arg(long, default_value = "10000", value_name = "COUNT", value_parser = count)]
     pub max_connections: usize,
 
     /// Seconds to keep serving after SIGTERM while `/readyz` returns 503.
     ///
     /// Load balancers send requests until they notice. Set this to a little more than the interval
     /// of their health checks times the failures they wait for; 0: close the listeners at once.
-    #[arg(long, env = "BERTH_SHUTDOWN_DELAY", default_value = "0", value_name = "SECONDS",
-          value_parser = seconds_or_none)]
+    #[arg(long, default_value = "0", value_name = "SECONDS", value_parser = seconds_or_none)]
     pub shutdown_delay: Duration,
 
     /// Time for requests in progress to finish after SIGTERM and --shutdown-delay, in seconds.
-    #[arg(long, env = "BERTH_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
-          value_parser = seconds)]
+    #[arg(long, default_value = "30", value_name = "SECONDS", value_parser = seconds)]
     pub shutdown_grace: Duration,
 
     /// The order of candidates.

@@ -50,76 +50,62 @@ pub enum Exclusivity {
 #[command(next_help_heading = "Planner")]
 pub struct PlannerOptions {
     /// Addresses of the planner's API, in the form of --listen; `none`: do not serve it.
-    #[arg(
-        long,
-        env = "BERTH_PLANNER_LISTEN",
-        default_value = "127.0.0.1:8090",
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
+    #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS", value_delimiter = ',')]
     pub planner_listen: Vec<PlannerAddress>,
 
     /// Maximum solving time of a plan, in seconds, whatever the request asks for.
     ///
     /// A request without a time gets 2 seconds. Clients of this API wait for 5 seconds.
-    #[arg(long, env = "BERTH_PLANNER_TIMEOUT_MAX", default_value = "4", value_name = "SECONDS",
-          value_parser = seconds)]
+    #[arg(long, default_value = "4", value_name = "SECONDS", value_parser = seconds)]
     pub planner_timeout_max: Duration,
 
     /// Number of threads that choose hosts, shared equally by concurrent plans; 0: one per
     /// processor, less one for other requests if there are more than two.
     ///
     /// Each plan has at least one thread. More threads find better plans in the same time.
-    #[arg(long, env = "BERTH_PLANNER_THREADS", default_value = "0", value_name = "COUNT",
+    #[arg(long, default_value = "0", value_name = "COUNT",
           value_parser = clap::value_parser!(u16).range(..=1024))]
     pub planner_threads: u16,
 
     /// Treatment of an allocation in a host, rack or cluster reserved for an exclusivity group.
-    #[arg(long, env = "BERTH_PLANNER_EXCLUSIVITY", default_value = "enforce", value_name = "WHAT")]
+    #[arg(long, default_value = "enforce", value_name = "WHAT")]
     pub planner_exclusivity: Exclusivity,
 
     /// Seconds until the capacity held for a placement is released, unless the placement is
     /// reserved; 0: never.
-    #[arg(long, env = "BERTH_PLANNER_HOLD_TTL", default_value = "0", value_name = "SECONDS")]
+    #[arg(long, default_value = "0", value_name = "SECONDS")]
     pub planner_hold_ttl: u32,
 
     /// Read the rack of a host from its name where no trait names one.
     ///
     /// For example, the host pdk15r05c001 is in the rack pdk15r05.
-    #[arg(long, env = "BERTH_PLANNER_HOST_NAMES", default_value = "false", num_args = 0..=1,
-          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub planner_host_names: bool,
 
     /// Share of the capacity of a resource class that plans leave free on every provider, in percent;
     /// may be repeated.
     ///
     /// For example, VCPU=10. Claims of the Placement API may use all of the capacity.
-    #[arg(
-        long,
-        env = "BERTH_PLANNER_HEADROOM",
-        value_name = "CLASS=PERCENT",
-        value_delimiter = ','
-    )]
+    #[arg(long, value_name = "CLASS=PERCENT", value_delimiter = ',')]
     pub planner_headroom: Vec<HeadroomShare>,
 
     /// TOML file with flavors that are stored at each start (see samples/flavors.toml).
-    #[arg(long, env = "BERTH_PLANNER_FLAVORS", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub planner_flavors: Option<PathBuf>,
 
     /// Maximum number of plans of one project; a further one is refused with 409.
-    #[arg(long, env = "BERTH_PLANNER_PROJECT_PLANS", default_value = "10000", value_name = "COUNT",
+    #[arg(long, default_value = "10000", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub planner_project_plans: u32,
 
     /// Maximum number of placements in all plans of one project; further ones are refused with 409.
-    #[arg(long, env = "BERTH_PLANNER_PROJECT_PLACEMENTS", default_value = "50000",
-          value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value = "50000", value_name = "COUNT",
+          value_parser = clap::value_parser!(u32).range(1..))]
     pub planner_project_placements: u32,
 
     /// Maximum number of requests of one project that each replica plans at once; further ones
     /// wait.
-    #[arg(long, env = "BERTH_PLANNER_PROJECT_REQUESTS", default_value = "8", value_name = "COUNT",
-          value_parser = count)]
+    #[arg(long, default_value = "8", value_name = "COUNT", value_parser = count)]
     pub planner_project_requests: usize,
 }
 

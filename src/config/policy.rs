@@ -13,20 +13,19 @@ pub struct PolicyOptions {
     /// YAML or JSON file with rules that override the defaults (see docs/policy.md).
     ///
     /// Berth reads the file again when it changes.
-    #[arg(long, env = "BERTH_POLICY_FILE", value_name = "FILE")]
+    #[arg(long, value_name = "FILE")]
     pub policy_file: Option<PathBuf>,
 
     /// Directories with further policy files, applied after --policy-file in the order of their
     /// names.
-    #[arg(long, env = "BERTH_POLICY_DIRS", value_delimiter = ',', value_name = "DIRECTORIES")]
+    #[arg(long, value_delimiter = ',', value_name = "DIRECTORIES")]
     pub policy_dirs: Vec<PathBuf>,
 
     /// Apply only the present default rules.
     ///
     /// With false, the older default rules apply as well: an administrator may then do what is
     /// otherwise reserved for services (`POST /reshaper`).
-    #[arg(long, env = "BERTH_ENFORCE_NEW_DEFAULTS", default_value = "true", num_args = 0..=1,
-          default_missing_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub enforce_new_defaults: bool,
 }
 

@@ -15,7 +15,7 @@ pub struct RefusedOptions {
     ///
     /// Queries for allocation candidates without a result, and writes that were refused because of
     /// the stored data, with the reasons. The oldest are dropped first.
-    #[arg(long, env = "BERTH_REFUSED_REQUESTS", default_value = "10000", value_name = "COUNT",
+    #[arg(long, default_value = "10000", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(0..=REQUESTS_MAX))]
     pub refused_requests: u32,
 }

@@ -17,15 +17,14 @@ pub struct TraceOptions {
     ///
     /// Spans are sent as OTLP over HTTP (protobuf) to `/v1/traces` below the URL. A slow or
     /// unavailable collector delays no request: spans are dropped when the queue is full.
-    #[arg(long, env = "BERTH_OTLP_ENDPOINT", value_name = "URL")]
+    #[arg(long, value_name = "URL")]
     pub otlp_endpoint: Option<String>,
 
     /// The share of requests whose traces are recorded, from 0 to 1.
     ///
     /// A request with `traceparent` is recorded if its client records it (the flag `sampled`),
     /// regardless of the share.
-    #[arg(long, env = "BERTH_OTLP_SAMPLE_RATIO", default_value = "1", value_name = "RATIO",
-          value_parser = ratio)]
+    #[arg(long, default_value = "1", value_name = "RATIO", value_parser = ratio)]
     pub otlp_sample_ratio: f64,
 }
 

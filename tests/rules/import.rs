@@ -7,9 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use berth::cli::Cli;
 use berth::moving::config_import::table;
-use clap::CommandFactory;
 
 const OWN: &str = "postgres://berth:s3cret@db.example.com/berth";
 
@@ -77,7 +75,7 @@ fn configurations_of_clouds_carry_over() {
 
 #[test]
 fn every_option_that_is_written_is_one_of_serve() {
-    let command = Cli::command();
+    let command = berth::cli::command();
     let serve = command.find_subcommand("serve").unwrap();
     let known: Vec<&str> = serve.get_arguments().filter_map(clap::Arg::get_long).collect();
     for key in table::all().filter_map(table::KnownOption::key) {
