@@ -83,8 +83,8 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Explain(options) => show(cli::explain(&options)),
         Command::Why(options) => show(cli::why(&options)),
         Command::Candidates(options) => show(cli::candidates(&options)),
-        Command::Claim(options) => tell(cli::claim(&options, out)),
-        Command::Release(options) => tell(cli::release(&options, out)),
+        Command::Claim(options) => complete(cli::claim(&options, out)),
+        Command::Release(options) => complete(cli::release(&options, out)),
         Command::Fit(options) => show(cli::fit(&options)),
         Command::Fragmentation(options) => show(cli::fragmentation(&options)),
         Command::Moves(options) => show(cli::moves(&options)),
@@ -193,7 +193,7 @@ fn printed(text: &str) -> ExitCode {
 }
 
 /// Runs a command that prints its own output.
-fn tell(work: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Failure> {
+fn complete(work: impl Future<Output = Result<(), Failure>>) -> Result<ExitCode, Failure> {
     wait_for(work)??;
     Ok(ExitCode::SUCCESS)
 }
@@ -234,10 +234,10 @@ async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
         | DbCommand::Dump(DumpOptions { db, .. })
         | DbCommand::Restore(RestoreOptions { db, .. }) => db,
     };
-    Database::with(&options.database, async |database| look_after(command, database).await).await
+    Database::with(&options.database, async |database| run_on(command, database).await).await
 }
 
-async fn look_after(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
+async fn run_on(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
     match command {
         DbCommand::Migrate(_) | DbCommand::Status(_) => check_schema(command, database).await,
         DbCommand::Audit(_) => {

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::config::LogOptions;
 use crate::config::values::{bounded, count, seconds};
 use crate::http::edge::listener::Endpoint;
-use crate::http::edge::server::{Bounds, HEADER_TIMEOUT};
+use crate::http::edge::server::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::edge::tls::Files;
 use crate::moving::shadow::{self, Options, ServiceUrl};
 use crate::observe::telemetry::Telemetry;
@@ -131,11 +131,6 @@ pub struct ShadowOptions {
           value_name = "COUNT", value_parser = count)]
     pub max_connections: usize,
 
-    /// Maximum idle time of a client's connection, in seconds.
-    #[arg(long, env = "BERTH_SHADOW_IDLE_TIMEOUT", default_value = "120", value_name = "SECONDS",
-          value_parser = seconds)]
-    pub idle_timeout: Duration,
-
     /// Time for finishing requests in progress, and then the mirror, after SIGTERM, in seconds.
     #[arg(long, env = "BERTH_SHADOW_SHUTDOWN_GRACE", default_value = "30", value_name = "SECONDS",
           value_parser = seconds)]
@@ -182,7 +177,7 @@ impl ShadowOptions {
             bounds: Bounds {
                 connections: self.max_connections,
                 header_timeout: HEADER_TIMEOUT,
-                idle_timeout: self.idle_timeout,
+                idle_timeout: IDLE_TIMEOUT,
                 write_timeout: self.upstream_timeout,
                 shutdown_delay: Duration::ZERO,
                 shutdown_grace: self.shutdown_grace,

@@ -77,15 +77,15 @@ fn writable(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
             let directory = directory.unwrap_or(Path::new("."));
-            let told = |error: io::Error| {
+            let failed = |error: io::Error| {
                 let why = format!("the file cannot be created in {}: {error}", directory.display());
                 io::Error::new(error.kind(), why)
             };
-            if !std::fs::metadata(directory).map_err(told)?.is_dir() {
-                return Err(told(io::ErrorKind::NotADirectory.into()));
+            if !std::fs::metadata(directory).map_err(failed)?.is_dir() {
+                return Err(failed(io::ErrorKind::NotADirectory.into()));
             }
             let needed = Access::WRITE_OK | Access::EXEC_OK;
-            access(directory, needed).map_err(|error| told(error.into()))
+            access(directory, needed).map_err(|error| failed(error.into()))
         }
         Err(error) => Err(error),
     }

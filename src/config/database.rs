@@ -48,13 +48,13 @@ impl DatabaseOptions {
 
     fn password(&self) -> Result<Option<String>, String> {
         let Some(path) = &self.database_password_file else { return Ok(None) };
-        let told = |why: &dyn std::fmt::Display| {
+        let failed = |why: &dyn std::fmt::Display| {
             format!("--database-password-file {}: {why}", path.display())
         };
-        let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
         let password = text.trim_end();
         if password.is_empty() {
-            return Err(told(&"the file is empty"));
+            return Err(failed(&"the file is empty"));
         }
         Ok(Some(password.to_owned()))
     }

@@ -34,14 +34,14 @@ impl Parts {
         let mut wrong = Vec::new();
         wrong.extend(config.check().err());
         wrong.extend(config.audit.check().err());
-        let policy = noted(Policy::load(config.policy.source()), &mut wrong);
+        let policy = value_or_collect(Policy::load(config.policy.source()), &mut wrong);
         // It was checked above that certificate and key are given together.
         let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();
-        let tls = noted(tls, &mut wrong);
-        let trusted = noted(config.front.trusted(), &mut wrong);
-        let cors = noted(config.front.cors(), &mut wrong);
-        let identity = noted(identity(config), &mut wrong);
-        let flavors = noted(flavors(config), &mut wrong);
+        let tls = value_or_collect(tls, &mut wrong);
+        let trusted = value_or_collect(config.front.trusted(), &mut wrong);
+        let cors = value_or_collect(config.front.cors(), &mut wrong);
+        let identity = value_or_collect(identity(config), &mut wrong);
+        let flavors = value_or_collect(flavors(config), &mut wrong);
         match (policy, tls, trusted, cors, identity, flavors) {
             (
                 Some((policy, warnings)),
@@ -60,7 +60,7 @@ impl Parts {
 }
 
 /// The value, or `None` after collecting the error.
-fn noted<T>(outcome: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
+fn value_or_collect<T>(outcome: Result<T, String>, wrong: &mut Vec<String>) -> Option<T> {
     outcome.map_err(|why| wrong.push(why)).ok()
 }
 

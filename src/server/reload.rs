@@ -29,13 +29,13 @@ pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, rel
     let mut hangup =
         hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
     loop {
-        let is_asked = if let Some(hangup) = &mut hangup {
+        let is_requested = if let Some(hangup) = &mut hangup {
             tokio::time::timeout(POLICY_PERIOD, hangup.recv()).await.is_ok()
         } else {
             tokio::time::sleep(POLICY_PERIOD).await;
             false
         };
-        if is_asked {
+        if is_requested {
             match tokio::task::spawn_blocking(move || read(read_options)).await {
                 Ok(Ok((config, now))) => {
                     apply(&config, store.get()).await;
@@ -48,7 +48,7 @@ pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, rel
                 Err(error) => tracing::error!(%error, "SIGHUP: the configuration stays as it is"),
             }
         }
-        read_policy(&policy, is_asked).await;
+        read_policy(&policy, is_requested).await;
     }
 }
 
@@ -112,10 +112,10 @@ fn changed<'a>(before: &'a Digests, now: &'a Digests) -> Vec<&'a str> {
     others.filter(|option| before.get(*option) != now.get(*option)).map(String::as_str).collect()
 }
 
-async fn read_policy(policy: &Arc<Policy>, is_asked: bool) {
+async fn read_policy(policy: &Arc<Policy>, is_requested: bool) {
     let looked_at = Arc::clone(policy);
     match tokio::task::spawn_blocking(move || looked_at.reload()).await {
-        Ok(Reload::Unchanged) if is_asked => tracing::info!("SIGHUP: the policy is unchanged"),
+        Ok(Reload::Unchanged) if is_requested => tracing::info!("SIGHUP: the policy is unchanged"),
         Ok(Reload::Unchanged) | Err(_) => {}
         Ok(Reload::Changed(warnings)) => {
             tracing::info!("policy: the rules have changed");

@@ -96,11 +96,11 @@ pub fn descriptor_shortage(config: &Config) -> Option<String> {
 /// Maximum number of connections: the configured one, unless there are too few descriptors.
 fn connections(config: &Config) -> usize {
     let descriptors = descriptors::raise();
-    let (wanted, database) = (config.max_connections, config.database_connections);
-    if let Some(why) = descriptors::shortage(wanted, descriptors, database) {
+    let (configured, database) = (config.max_connections, config.database_connections);
+    if let Some(why) = descriptors::shortage(configured, descriptors, database) {
         tracing::warn!("{why}; no more are accepted");
     }
-    wanted.min(descriptors::room(descriptors, database))
+    configured.min(descriptors::room(descriptors, database))
 }
 
 /// Everything that is made from the options before the server listens.
@@ -120,7 +120,7 @@ impl Listening {
     /// Listens on all addresses. Sockets passed by systemd replace the addresses of their API.
     async fn begin(config: &Config) -> Result<Self, Failure> {
         let mut listening = Self::passed(config)?;
-        let has = |wanted: Api| listening.apis.iter().any(|(api, _)| *api == wanted);
+        let has = |api: Api| listening.apis.iter().any(|(passed, _)| *passed == api);
         let (has_placement, has_planner) = (has(Api::Placement), has(Api::Planner));
         let placement = config.listen.iter().map(|endpoint| (Api::Placement, endpoint));
         let planner = config.planner.endpoints().map_err(Failure)?;
@@ -144,10 +144,10 @@ impl Listening {
 
     /// The sockets passed by systemd, by name.
     fn passed(config: &Config) -> Result<Self, Failure> {
-        let told = |error: std::io::Error| Failure(format!("a socket of systemd: {error}"));
+        let failed = |error: std::io::Error| Failure(format!("a socket of systemd: {error}"));
         let mut listening = Self { apis: Vec::new(), admin: Vec::new() };
-        for Passed { name, listener } in systemd::sockets().map_err(told)? {
-            let endpoint = listener.endpoint().map_err(told)?;
+        for Passed { name, listener } in systemd::sockets().map_err(failed)? {
+            let endpoint = listener.endpoint().map_err(failed)?;
             let api = match name.as_str() {
                 "placement" => Api::Placement,
                 "planner" => Api::Planner,
@@ -175,16 +175,16 @@ impl Listening {
             Api::Planner => ("the planner", listener),
         });
         let admin = self.admin.iter().map(|listener| ("health and metrics", listener));
-        let told = |error: std::io::Error| Failure(error.to_string());
+        let failed = |error: std::io::Error| Failure(error.to_string());
         let address =
-            |(what, listener): (_, &Listener)| Ok((what, listener.endpoint().map_err(told)?));
+            |(what, listener): (_, &Listener)| Ok((what, listener.endpoint().map_err(failed)?));
         apis.chain(admin).map(address).collect()
     }
 }
 
 async fn listen(endpoint: &Endpoint, option: &str) -> Result<Listener, Failure> {
-    let told = |error| Failure(format!("cannot listen on {endpoint} ({option}): {error}"));
-    Listener::bind(endpoint).await.map_err(told)
+    let failed = |error| Failure(format!("cannot listen on {endpoint} ({option}): {error}"));
+    Listener::bind(endpoint).await.map_err(failed)
 }
 
 async fn serve_on(

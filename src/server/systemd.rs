@@ -49,18 +49,18 @@ fn socket(found: &mut ListenFd, nth: usize) -> io::Result<Listener> {
 
 /// Notifies systemd that requests are served.
 pub fn ready() {
-    tell(&[NotifyState::Ready]);
+    notify(&[NotifyState::Ready]);
 }
 
 /// Sets the status line of `systemctl status`.
 pub fn status(words: &str) {
     // A line break would begin another assignment.
-    tell(&[NotifyState::Status(&escaped(words))]);
+    notify(&[NotifyState::Status(&escaped(words))]);
 }
 
 /// Notifies systemd that Berth is stopping.
 pub fn stopping() {
-    tell(&[NotifyState::Stopping, NotifyState::Status("finishing the requests in progress")]);
+    notify(&[NotifyState::Stopping, NotifyState::Status("finishing the requests in progress")]);
 }
 
 /// Pings the watchdog at half of `WatchdogSec=`, which shows that the runtime is running tasks; does nothing without
@@ -73,11 +73,11 @@ pub async fn watchdog() {
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         due.tick().await;
-        tell(&[NotifyState::Watchdog]);
+        notify(&[NotifyState::Watchdog]);
     }
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "systemd cannot be notified");
     }

@@ -3,7 +3,7 @@
 mod words;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use super::columns::columns;
@@ -145,19 +145,19 @@ fn document(found: &HistoryResult) -> Value {
 }
 
 fn view(entry: &HistoryEntry) -> Value {
-    let mut view = Map::new();
-    view.insert("id".to_owned(), json!(entry.id));
-    view.insert("time".to_owned(), json!(entry.at));
-    view.insert("request_id".to_owned(), json!(entry.request_id));
-    view.insert("global_request_id".to_owned(), json!(entry.global_request_id));
-    view.insert("user".to_owned(), json!(entry.user));
-    view.insert("project".to_owned(), json!(entry.project));
-    view.insert("type".to_owned(), json!(entry.kind));
-    view.insert("object".to_owned(), json!(entry.object));
-    view.insert("generation".to_owned(), json!(entry.generation));
-    view.insert("before".to_owned(), words::state(entry.before.as_deref()));
-    view.insert("after".to_owned(), words::state(entry.after.as_deref()));
-    Value::Object(view)
+    json!({
+        "id": entry.id,
+        "time": entry.at,
+        "request_id": entry.request_id,
+        "global_request_id": entry.global_request_id,
+        "user": entry.user,
+        "project": entry.project,
+        "type": entry.kind,
+        "object": entry.object,
+        "generation": entry.generation,
+        "before": words::state(entry.before.as_deref()),
+        "after": words::state(entry.after.as_deref()),
+    })
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ fn start_at_zero() {
     for api in ["placement", "planner"] {
         counter!("berth_requests_shed_total", "api" => api).increment(0);
     }
-    tell_build();
+    set_build_info();
 }
 
 fn start_shadow_at_zero() {
@@ -240,10 +240,10 @@ fn start_shadow_at_zero() {
         counter!("berth_shadow_compared_total", "kind" => kind, "outcome" => "different")
             .increment(0);
     }
-    tell_build();
+    set_build_info();
 }
 
-fn tell_build() {
+fn set_build_info() {
     gauge!("berth_build_info", "version" => version::VERSION, "revision" => version::COMMIT).set(1);
 }
 

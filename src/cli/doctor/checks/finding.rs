@@ -54,7 +54,7 @@ impl Finding {
 
     /// The check does not apply, or could not be run.
     pub fn skipped(subject: &'static str, found: impl Into<String>) -> Self {
-        Self { subject, verdict: Verdict::Skipped, found: found.into(), advice: None }
+        Self { verdict: Verdict::Skipped, ..Self::fine(subject, found) }
     }
 
     /// Something needs attention.
@@ -63,8 +63,7 @@ impl Finding {
         found: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
-        let (found, advice) = (found.into(), Some(advice.into()));
-        Self { subject, verdict: Verdict::Warning, found, advice }
+        Self { verdict: Verdict::Warning, ..Self::failure(subject, found, advice) }
     }
 
     /// An error.
@@ -73,8 +72,8 @@ impl Finding {
         found: impl Into<String>,
         advice: impl Into<String>,
     ) -> Self {
-        let (found, advice) = (found.into(), Some(advice.into()));
-        Self { subject, verdict: Verdict::Failure, found, advice }
+        let advice = Some(advice.into());
+        Self { subject, verdict: Verdict::Failure, found: found.into(), advice }
     }
 }
 
