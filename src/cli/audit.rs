@@ -1,6 +1,6 @@
 //! `berth audit`: compares the contents of a placement service with nova's servers.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -178,8 +178,8 @@ fn read(path: &Path) -> std::io::Result<(String, Vec<u8>, OffsetDateTime)> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), CommandError> {
-    let written = std::fs::File::create(path).and_then(|mut file| writeln!(file, "{text}"));
-    written.map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))
+    std::fs::write(path, format!("{text}\n"))
+        .map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::columns::FormatOptions;
+use super::columns::{FormatOptions, or_dash};
 use super::explain::query_of;
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
@@ -186,7 +186,7 @@ fn text(found: &Candidates, names: &HashMap<String, String>, colours: Colours) -
         candidate.allocations.iter().enumerate().map(move |(row, (uuid, allocation))| {
             [
                 Cell::new(Tone::Heading, number(row)),
-                names.get(uuid).map_or_else(|| "-".to_owned(), Clone::clone).into(),
+                or_dash(names.get(uuid)).into(),
                 uuid.clone().into(),
                 amounts(&allocation.resources).into(),
                 groups(candidate, uuid).into(),

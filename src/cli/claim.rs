@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::candidates::{self, names, newest};
-use super::columns::columns;
+use super::columns::{columns, or_dash};
 use super::providers::find;
 use super::service::ServiceOptions;
 use super::terminal::confirmed;
@@ -302,7 +302,7 @@ async fn change(
                 let amount = of.get(&provider).and_then(|it| it.get(&class));
                 amount.map_or_else(|| "-".to_owned(), ToString::to_string)
             };
-            let name = names.get(&provider).map_or_else(|| "-".to_owned(), Clone::clone);
+            let name = or_dash(names.get(&provider));
             rows.push([name, provider.clone(), class.clone(), amount(now), amount(then)]);
         }
     }

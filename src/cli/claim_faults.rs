@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::columns::or_dash;
 use super::page::{Cell, Page, Tone};
 use crate::http::operator::views::claim::{
     ClaimExplanation, ClaimFault, ClaimFaults, ClaimedInventory,
@@ -62,7 +63,7 @@ fn holders(page: &mut Page, it: &ClaimedInventory) {
         [
             format!("  {}", it.consumer),
             it.amount.to_string(),
-            it.consumer_type.clone().unwrap_or_else(|| "-".to_owned()),
+            or_dash(it.consumer_type.as_ref()),
             it.project_id.clone(),
             it.user_id.clone(),
             it.since.clone(),

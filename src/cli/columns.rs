@@ -37,6 +37,11 @@ impl FormatOptions {
     }
 }
 
+/// A cell; `-` without a value.
+pub(super) fn or_dash(value: Option<&String>) -> String {
+    value.map_or_else(|| "-".to_owned(), Clone::clone)
+}
+
 /// Rows below their headings, in columns that fit their contents. Control characters in names are escaped.
 pub(super) fn columns<const N: usize>(
     heads: [&str; N],

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::report_file::ReportFile;
 use super::service::{LimitOptions, named};
 use crate::auth::keystone::Secret;
 use crate::config::LogOptions;
@@ -136,20 +137,14 @@ pub struct CompareOptions {
 /// The services could not be compared, or the report cannot be written.
 pub async fn run(options: &CompareOptions) -> Result<(String, u8), Failure> {
     // Checks that the report can be written before anything is done.
-    let file = options.report.as_ref().map(|path| {
-        let file = std::fs::File::create(path);
-        file.map_err(|error| Failure(format!("{}: {error}", path.display())))
-            .map(|file| (path, file))
-    });
-    let file = file.transpose()?;
+    let file = options.report.as_deref().map(ReportFile::open).transpose()?;
     let explained = options.explained().map_err(Failure)?;
     let left = options.client(&options.left, options.left_token.as_ref()).map_err(Failure)?;
     let right = options.client(&options.right, options.right_token.as_ref()).map_err(Failure)?;
     let compared = compare::compare(&left, &right, &options.what(), explained).await;
     let report = compared.map_err(|why| Failure(why.to_string()))?;
-    if let Some((path, mut file)) = file {
-        std::io::Write::write_all(&mut file, report.json().as_bytes())
-            .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    if let Some(file) = file {
+        file.write(&report.json())?;
     }
     let text = if options.json { report.json() } else { report.words() };
     Ok((text, code(&report)))

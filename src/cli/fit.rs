@@ -15,9 +15,9 @@ use crate::server::failure::Failure;
 /// Path of the resource.
 const PATH: &str = "/-/v1/fit";
 
-/// Options of `fit`.
+/// Requests whose instances are counted.
 #[derive(Args, Clone, Debug)]
-pub struct FitOptions {
+pub struct RequestOptions {
     /// A query, in the form of `GET /allocation_candidates`.
     ///
     /// A line of a log with a path and `?` in front of the query is accepted as well. Quote it, because it contains
@@ -28,6 +28,18 @@ pub struct FitOptions {
     /// A flavor of the planner, by name or id.
     #[arg(long, value_name = "NAME")]
     pub flavor: Vec<String>,
+
+    /// Microversion of the queries.
+    #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
+    pub microversion: Microversion,
+}
+
+/// Options of `fit`.
+#[derive(Args, Clone, Debug)]
+pub struct FitOptions {
+    /// What is to fit.
+    #[command(flatten)]
+    pub requests: RequestOptions,
 
     /// Count also by group of hosts: `aggregate`, or `trait:PREFIX` such as `trait:CUSTOM_RACK_`.
     #[arg(long, value_name = "GROUPS")]
@@ -51,10 +63,6 @@ pub struct FitOptions {
           value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub hosts: u16,
 
-    /// Microversion of the queries.
-    #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
-    pub microversion: Microversion,
-
     /// Output format.
     #[command(flatten)]
     pub format: FormatOptions,
@@ -70,27 +78,26 @@ pub struct FitOptions {
 /// The server does not respond, or a query is invalid.
 pub async fn run(options: &FitOptions) -> Result<String, Failure> {
     let client = options.service.reader()?;
-    let answer = client.get(&path(options), options.microversion).await?;
+    let answer = client.get(&path(options), options.requests.microversion).await?;
     shown(answer, options.format, text)
 }
 
-/// The query parameters for queries and flavors.
-pub(super) fn query_parameters(
-    queries: &[String],
-    flavors: &[String],
-) -> Serializer<'static, String> {
-    let mut query = Serializer::new(String::new());
-    for it in queries {
-        query.append_pair("query", query_of(it));
+impl RequestOptions {
+    /// The query parameters for queries and flavors.
+    pub(super) fn parameters(&self) -> Serializer<'static, String> {
+        let mut parameters = Serializer::new(String::new());
+        for query in &self.queries {
+            parameters.append_pair("query", query_of(query));
+        }
+        for flavor in &self.flavor {
+            parameters.append_pair("flavor", flavor);
+        }
+        parameters
     }
-    for it in flavors {
-        query.append_pair("flavor", it);
-    }
-    query
 }
 
 fn path(options: &FitOptions) -> String {
-    let mut query = query_parameters(&options.queries, &options.flavor);
+    let mut query = options.requests.parameters();
     for (name, values) in [("drain", &options.drain), ("without", &options.without)] {
         for value in values {
             query.append_pair(name, value);

@@ -4,12 +4,11 @@ use clap::Args;
 
 use super::columns::FormatOptions;
 use super::explain::shown;
-use super::fit::{query_parameters, words};
+use super::fit::{RequestOptions, words};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
 use crate::http::operator::views::fragmentation::{Fragment, Fragmentation, RequestFragments};
-use crate::moving::placement_client::Microversion;
 use crate::server::failure::Failure;
 
 /// Path of the resource.
@@ -18,25 +17,14 @@ const PATH: &str = "/-/v1/fragmentation";
 /// Options of `fragmentation`.
 #[derive(Args, Clone, Debug)]
 pub struct FragmentationOptions {
-    /// A query, in the form of `GET /allocation_candidates`.
-    ///
-    /// A line of a log with a path and `?` in front of the query is accepted as well. Quote it, because it contains
-    /// `&`.
-    #[arg(value_name = "QUERY", required_unless_present = "flavor")]
-    pub queries: Vec<String>,
-
-    /// A flavor of the planner, by name or id.
-    #[arg(long, value_name = "NAME")]
-    pub flavor: Vec<String>,
+    /// The requests.
+    #[command(flatten)]
+    pub requests: RequestOptions,
 
     /// Maximum number of hosts in the output.
     #[arg(long, value_name = "COUNT", default_value = "10",
           value_parser = clap::value_parser!(u16).range(0..=1000))]
     pub hosts: u16,
-
-    /// Microversion of the queries.
-    #[arg(long, value_name = "1.N", default_value_t = Microversion::MAX)]
-    pub microversion: Microversion,
 
     /// Output format.
     #[command(flatten)]
@@ -53,10 +41,10 @@ pub struct FragmentationOptions {
 /// The server does not respond, or a query is invalid.
 pub async fn run(options: &FragmentationOptions) -> Result<String, Failure> {
     let client = options.service.reader()?;
-    let mut query = query_parameters(&options.queries, &options.flavor);
+    let mut query = options.requests.parameters();
     query.append_pair("hosts", &options.hosts.to_string());
     let path = format!("{PATH}?{}", query.finish());
-    shown(client.get(&path, options.microversion).await?, options.format, text)
+    shown(client.get(&path, options.requests.microversion).await?, options.format, text)
 }
 
 fn text(all: &Fragmentation, colours: Colours) -> String {

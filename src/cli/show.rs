@@ -1,7 +1,6 @@
 //! `berth show`: a provider with its consumers, or a consumer with its allocations.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use clap::Args;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -11,11 +10,11 @@ use reqwest::header::LAST_MODIFIED;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::columns::{FormatOptions, columns};
+use super::columns::{FormatOptions, columns, or_dash};
 use super::providers::{PARTS, Progress, Provider, find, list, read, version};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
-use super::tree::drawing::details;
+use super::tree::drawing::{details, line};
 use crate::moving::placement_client::{Client, Error, Microversion};
 use crate::observe::printable::escaped;
 use crate::server::failure::Failure;
@@ -204,11 +203,11 @@ fn of_provider(
     let rows = consumers.iter().map(|(it, held)| {
         [
             it.uuid.clone(),
-            word(it.kind.as_ref()),
+            or_dash(it.kind.as_ref()),
             amounts(held),
-            word(it.project_id.as_ref()),
-            word(it.user_id.as_ref()),
-            word(it.since.as_ref()),
+            or_dash(it.project_id.as_ref()),
+            or_dash(it.user_id.as_ref()),
+            or_dash(it.since.as_ref()),
         ]
     });
     text.push_str(&columns(heads, rows));
@@ -234,7 +233,7 @@ fn of_consumer(consumer: &Consumer, names: &BTreeMap<String, String>) -> String 
     let rows = consumer
         .allocations
         .iter()
-        .map(|(uuid, held)| [word(names.get(uuid)), uuid.clone(), amounts(held)]);
+        .map(|(uuid, held)| [or_dash(names.get(uuid)), uuid.clone(), amounts(held)]);
     text.push_str(&columns(["PROVIDER", "UUID", "HOLDS"], rows));
     text
 }
@@ -242,14 +241,4 @@ fn of_consumer(consumer: &Consumer, names: &BTreeMap<String, String>) -> String 
 fn amounts(held: &Amounts) -> String {
     let each: Vec<String> = held.iter().map(|(class, used)| format!("{class}:{used}")).collect();
     each.join(" ")
-}
-
-/// A cell; empty if the value is unknown.
-fn word(value: Option<&String>) -> String {
-    value.cloned().unwrap_or_else(|| "-".to_owned())
-}
-
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "{words}");
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 
-use super::columns::columns;
+use super::columns::{columns, or_dash};
 use super::db_options::DbOptions;
 use super::times::since;
 use crate::server::database::Database;
@@ -96,17 +96,16 @@ fn text(options: &HistoryQueryOptions, found: &HistoryResult) -> String {
 
 fn table(found: &HistoryResult) -> String {
     let heads = ["time", "kind", "object", "generation", "change", "user", "project", "request"];
-    let or_none = |value: Option<&String>| value.map_or_else(|| "-".to_owned(), Clone::clone);
     let rows = found.entries.iter().map(|entry| {
         [
             entry.at.clone(),
             entry.kind.clone(),
             entry.object.clone(),
-            or_none(entry.generation.map(|it| it.to_string()).as_ref()),
+            or_dash(entry.generation.map(|it| it.to_string()).as_ref()),
             words::change(entry, &found.names),
-            or_none(entry.user.as_ref()),
-            or_none(entry.project.as_ref()),
-            or_none(entry.request_id.as_ref()),
+            or_dash(entry.user.as_ref()),
+            or_dash(entry.project.as_ref()),
+            or_dash(entry.request_id.as_ref()),
         ]
     });
     columns(heads, rows)

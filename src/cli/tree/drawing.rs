@@ -43,7 +43,8 @@ pub(super) fn draw(providers: &[Provider], colours: Colours) -> String {
     text
 }
 
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+/// Appends a line.
+pub(in crate::cli) fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{words}");
 }

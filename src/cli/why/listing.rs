@@ -6,6 +6,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::records::{PATH, WhyOptions, address, find};
+use crate::cli::columns::or_dash;
 use crate::cli::explain::only_berth;
 use crate::cli::page::{Cell, Page, Tone};
 use crate::cli::terminal::Colours;
@@ -81,15 +82,14 @@ fn listed(page: &mut Page, list: &RefusedList) {
         return;
     }
     let heads = ["TIME", "REQUEST", "GLOBAL REQUEST", "PROJECT", "STATUS", "WHAT", "ERROR"];
-    let none = || "-".to_owned();
     page.table(
         heads,
         requests.iter().map(|it| {
             [
                 it.at.clone(),
                 it.request_id.clone(),
-                it.global_request_id.clone().unwrap_or_else(none),
-                it.project_id.clone().unwrap_or_else(none),
+                or_dash(it.global_request_id.as_ref()),
+                or_dash(it.project_id.as_ref()),
                 it.status.to_string(),
                 shortened(&format!("{} {}", it.method, it.path), 80),
                 it.error.as_deref().map_or_else(String::new, |error| shortened(error, 60)),
