@@ -2,14 +2,15 @@
 //! hosts, and books them. If other requests have changed the state in between, another attempt follows.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use metrics::counter;
 use super::budget::{Budget, SolverTurn};
 use super::failure::{Failure, Work};
 use super::offload::run;
-use super::{ATTEMPTS_MAX, PlanRef, Planning};
+use super::context::{ATTEMPTS_MAX, PlanRef, Planning, Terms};
 use crate::fairness::turns::Requester;
 use crate::model::{PlacementPolicy, Refusal};
+use crate::observe::metrics::variant;
 use crate::observe::spans::{self, span};
 use crate::planner::PlacedStack;
 use crate::planner::booking::{self, BookingError, BookingPlan};
@@ -35,19 +36,6 @@ pub(crate) struct Planned {
     pub(crate) hosts: Vec<Option<String>>,
     /// The outcome of the solver; `None` if no server needed a host.
     pub(crate) solution: Option<PlacedStack>,
-}
-
-/// Bounds and options of a planning request.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    /// Time limit of the solver.
-    pub(crate) budget: Duration,
-    /// Whether to write nothing.
-    pub(crate) dry_run: bool,
-    /// Number of alternative placements to search for.
-    pub(crate) alternatives: usize,
-    /// The requester of its turns.
-    pub(crate) requester: Requester,
 }
 
 /// A request for a new plan.
@@ -298,4 +286,10 @@ impl Planning {
         let solved = solved.map_err(|panic| Failure::Panicked(Work::Solving, panic.to_string()))?;
         Ok(solved?)
     }
+}
+
+/// Counts the outcome of creating or changing a plan.
+pub(crate) fn record(outcome: &Result<Planned, Failure>) {
+    let outcome = outcome.as_ref().map_or_else(variant, |_| "planned".to_owned());
+    counter!("berth_plans_total", "outcome" => outcome).increment(1);
 }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use metrics::{counter, histogram};
 
-use super::Planning;
-use super::attempt::Terms;
+use super::context::{Planning, Terms};
 use super::failure::{Failure, Work};
 use super::offload::wait_for;
 use crate::fairness::turns::Turn;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::Planning;
+use super::context::Planning;
 use super::failure::Failure;
 use super::offload::run;
 use crate::fairness::turns::Requester;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing::Instrument as _;
 
-use super::Planning;
+use super::context::Planning;
 use super::failure::{Failure, Work};
 use crate::fairness::turns::{Requester, Turn, Turns};
 use crate::observe::spans::{self, span};

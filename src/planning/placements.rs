@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::Planning;
+use super::context::Planning;
 use super::failure::Failure;
 use crate::planner::ids::{canonical, same};
 use crate::planner::location;

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::attempt::Terms;
 use super::budget::Budget;
+use super::context::{PlanRef, Planning, Terms};
 use super::failure::Failure;
-use super::{PlanRef, Planning};
 use crate::planner::change::PlanChange;
 use crate::planner::document::Document;
 use crate::planner::draft::Draft;

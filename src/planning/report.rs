@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::Planning;
+use super::context::Planning;
 use super::failure::Failure;
 use super::offload::run;
 use crate::fairness::turns::Requester;
