@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::contents::{EntryContents, Outcome};
 use super::text::{changes, instant, kind};
-use super::{EntryContents, Outcome};
 use crate::store::effects::Effect;
 
 const EVENT: &str = "http://schemas.dmtf.org/cloud/audit/1.0/event";

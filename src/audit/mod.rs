@@ -6,6 +6,7 @@
 //! Berth's own form ([`text`]) or are events of CADF ([`cadf`]), and wait in a bounded queue ([`writer`]).
 
 mod cadf;
+mod contents;
 mod text;
 mod writer;
 
@@ -16,10 +17,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use time::OffsetDateTime;
 
+use self::contents::EntryContents;
+pub use self::contents::{AuditedRequest, AuditedResponse};
 pub use self::text::summary;
 use self::writer::Entries;
 pub use self::writer::Target;
-use crate::auth::policy::Caller;
 use crate::observe::printable::escaped_json;
 use crate::store::effects::{Effect, Record};
 
@@ -114,32 +116,6 @@ impl PartialEq for AuditLog {
     }
 }
 
-/// Facts about a request that are known when it arrives.
-#[derive(Clone, Debug)]
-pub struct AuditedRequest {
-    /// Its id.
-    pub request_id: String,
-    /// The id of the client's own request that this one is part of, as the client states it.
-    pub global_request_id: Option<String>,
-    /// The address of the client; `unix:` for a Unix socket.
-    pub remote: String,
-    /// The API of its path: `placement` or `planner`.
-    pub api: &'static str,
-    /// The HTTP method.
-    pub method: String,
-    /// The path, as the client wrote it.
-    pub path: String,
-}
-
-/// Facts about a request that are known when the response is sent.
-#[derive(Clone, Debug)]
-pub struct AuditedResponse {
-    /// The HTTP status.
-    pub status: u16,
-    /// The caller; `None` if it was not identified.
-    pub caller: Option<Arc<Caller>>,
-}
-
 /// The outcome of a request so far.
 #[derive(Debug, Default)]
 struct EntryState {
@@ -197,42 +173,6 @@ impl Drop for Entry {
         self.log.entries.push(&line(&value));
         *self.log.open.count() -= 1;
         self.log.open.changed.notify_all();
-    }
-}
-
-/// The contents of an entry.
-struct EntryContents<'e> {
-    request: &'e AuditedRequest,
-    began: OffsetDateTime,
-    response: Option<&'e AuditedResponse>,
-    effects: &'e [Effect],
-    omitted: usize,
-}
-
-/// The outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Success,
-    Failure,
-    /// The client disconnected, or the server does not know: the request may have been carried out.
-    Unknown,
-}
-
-impl Outcome {
-    fn of(response: Option<&AuditedResponse>) -> Self {
-        match response.map(|response| response.status) {
-            Some(..400) => Self::Success,
-            Some(400..500) => Self::Failure,
-            Some(_) | None => Self::Unknown,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Failure => "failure",
-            Self::Unknown => "unknown",
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use uuid::Uuid;
 
-use super::{EntryContents, Outcome};
+use super::contents::{EntryContents, Outcome};
 use crate::auth::policy::Caller;
 use crate::model::Inventory;
 use crate::store::effects::{Content, Effect, Kind, ObjectState};

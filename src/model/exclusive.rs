@@ -20,7 +20,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use uuid::Uuid;
 
-use super::{ClassId, Level, ProviderId, Refusal};
+use super::group::Level;
+use super::ids::{ClassId, ProviderId};
+use super::refusal::Refusal;
 
 /// A host in a unit that a group has exclusively.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

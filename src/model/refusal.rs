@@ -3,7 +3,7 @@
 
 use uuid::Uuid;
 
-use super::Generation;
+use super::generation::Generation;
 
 /// The reason for which a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

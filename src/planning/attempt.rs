@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use metrics::counter;
+
 use super::budget::{Budget, SolverTurn};
+use super::context::{ATTEMPTS_MAX, PlanRef, Planning, Terms};
 use super::failure::{Failure, Work};
 use super::offload::run;
-use super::context::{ATTEMPTS_MAX, PlanRef, Planning, Terms};
 use crate::fairness::turns::Requester;
 use crate::model::{PlacementPolicy, Refusal};
 use crate::observe::metrics::variant;

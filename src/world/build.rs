@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::change::Draft;
-use super::{Catalogue, Names, World};
+use super::catalogue::{Catalogue, Names};
+use super::draft::Draft;
+use super::layout::World;
 use crate::model::provider::ProviderRow;
 use crate::model::traits::SHARING;
 

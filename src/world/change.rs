@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use uuid::Uuid;
-
+use super::catalogue::{Catalogue, Names};
 use super::column::{Column, InventoryEntry};
-use super::relayout::{Member, Source};
+use super::draft::{Draft, Emptied, Member, Source};
+use super::layout::World;
 use super::slot_data::{MovedProvider, ProviderData, Version};
-use super::{Changes, Names, World};
 use crate::model::provider::ProviderRow;
-use crate::model::{Bug, ClassId, ProviderId, TraitId};
+use crate::model::{Bug, ClassId, ProviderId};
 
 /// Maximum number of providers of a world that is checked after each change, in debug builds.
 const CHECKED_MAX: usize = 64;
@@ -46,25 +45,6 @@ impl World {
         }
         Self::build(names.catalogue, rows.into_values().collect())
     }
-}
-
-/// A world under construction.
-pub(super) struct Draft {
-    pub(super) world: World,
-    /// Roots of trees whose signature may have changed.
-    pub(super) stale: Vec<u32>,
-    /// For each aggregate whose sharing members changed: whether it had any before.
-    pub(super) shared_before: BTreeMap<Uuid, bool>,
-    pub(super) emptied: Emptied,
-}
-
-/// Traits, aggregates and classes that lost their last provider. They are removed when the world is finished,
-/// unless they have a provider again.
-#[derive(Default)]
-pub(super) struct Emptied {
-    pub(super) traits: Vec<TraitId>,
-    pub(super) aggregates: Vec<Uuid>,
-    pub(super) classes: Vec<ClassId>,
 }
 
 impl Draft {
@@ -215,4 +195,13 @@ fn sorted(mut row: ProviderRow) -> ProviderRow {
     row.aggregates.sort_unstable();
     row.aggregates.dedup();
     row
+}
+
+/// The changes from one world to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// The whole catalogue, when any name changed.
+    pub catalogue: Option<Catalogue>,
+    /// The current row of every changed provider; `None` if it was deleted.
+    pub providers: Vec<(ProviderId, Option<ProviderRow>)>,
 }

@@ -6,10 +6,11 @@ use std::hash::Hash;
 use uuid::Uuid;
 
 use super::intern::Interned;
+use super::layout::World;
+use super::provider::Provider;
 use super::set::{BLOCK, Set};
 use super::sharing::SignatureId;
 use super::slot_data::NOWHERE;
-use super::{Provider, World};
 use crate::model::{ClassId, TraitId};
 
 impl World {

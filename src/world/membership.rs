@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::World;
-use super::change::Draft;
+use super::draft::Draft;
+use super::layout::World;
 use super::set::Set;
 use super::sharing::Aggregate;
 use super::slot_data::ProviderData;

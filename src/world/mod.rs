@@ -19,11 +19,14 @@
 //! A million providers with three inventories each take about 0.4 GB.
 
 mod build;
+mod catalogue;
 mod change;
 mod check;
 pub(crate) mod column;
+mod draft;
 mod forest;
 mod intern;
+mod layout;
 mod map;
 mod membership;
 mod pages;
@@ -34,100 +37,19 @@ pub(crate) mod sharing;
 mod slot_allocator;
 pub(crate) mod slot_data;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
-use uuid::Uuid;
-
-use crate::model::provider::ProviderRow;
-use crate::model::{Bug, ClassId, ProviderId, TraitId};
+pub use catalogue::{Catalogue, Name};
+pub use change::Changes;
 use column::Column;
-use intern::Interned;
-use map::Map;
-use pages::Table;
+pub use layout::World;
 pub use provider::Provider;
 use set::{Set, Words};
-use sharing::{Aggregate, Signature, SignatureId, Signatures};
-use slot_allocator::SlotAllocator;
-use slot_data::{ProviderData, TreePosition, Version};
+use sharing::{Aggregate, Signature, SignatureId};
+use slot_data::TreePosition;
+use uuid::Uuid;
 
-/// The names of resource classes and traits.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Catalogue {
-    /// Resource classes by key.
-    pub classes: BTreeMap<ClassId, Name>,
-    /// Traits by key.
-    pub traits: BTreeMap<TraitId, Name>,
-}
-
-/// A named entry of the catalogue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
-    /// The name that clients use.
-    pub name: String,
-    /// Last change, seconds since the Unix epoch.
-    pub updated_at: i64,
-}
-
-/// The changes from one world to the next.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    /// The whole catalogue, when any name changed.
-    pub catalogue: Option<Catalogue>,
-    /// The current row of every changed provider; `None` if it was deleted.
-    pub providers: Vec<(ProviderId, Option<ProviderRow>)>,
-}
-
-/// Every provider with its inventories, usage, traits and aggregates, at one moment.
-#[derive(Clone, Default)]
-pub struct World {
-    names: Arc<Names>,
-    trees: Trees,
-    provider_data: Table<Option<ProviderData>, 64>,
-    versions: Table<Version, 256>,
-    by_id: Map<ProviderId, u32>,
-    by_uuid: Map<Uuid, u32>,
-    /// Ascending by class.
-    columns: Arc<Vec<(ClassId, Column)>>,
-    traits: Map<TraitId, Set>,
-    aggregates: Map<Uuid, Aggregate>,
-    signatures: Signatures,
-    lists: SharedLists,
-}
-
-/// The catalogue, and its keys by name.
-#[derive(Debug, Default)]
-struct Names {
-    catalogue: Catalogue,
-    classes: BTreeMap<String, ClassId>,
-    traits: BTreeMap<String, TraitId>,
-    /// The trait of sharing providers.
-    shares: Option<TraitId>,
-}
-
-/// The trees of all providers.
-#[derive(Clone, Debug, Default)]
-struct Trees {
-    allocator: SlotAllocator,
-    places: Table<TreePosition, 256>,
-    /// Slots of all providers.
-    present: Set,
-    /// Slots of all roots.
-    roots: Set,
-    /// Slots of roots without children.
-    lone: Set,
-    /// Slots of roots whose trees may use more slots than a block of a [`Set`] has.
-    large: Set,
-}
-
-/// Lists that many providers share.
-#[derive(Clone, Debug, Default)]
-struct SharedLists {
-    traits: Interned<TraitId>,
-    aggregates: Interned<Uuid>,
-    classes: Interned<ClassId>,
-}
+use crate::model::{Bug, ClassId, ProviderId, TraitId};
 
 impl fmt::Debug for World {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

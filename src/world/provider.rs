@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::World;
+use super::layout::World;
 use super::slot_data::{NOWHERE, ProviderData, Version};
 use crate::model::provider::{InventoryRow, ProviderRow};
 use crate::model::{Bug, ClassId, Generation, ProviderId, TraitId};

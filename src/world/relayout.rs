@@ -5,24 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::Draft;
+use super::draft::{Draft, Member, Source};
 use super::forest::{TreeNode, arrange};
 use super::set::{BLOCK, Set};
 use super::slot_data::{MovedProvider, NOWHERE, ProviderData, TreePosition};
 use crate::model::{Bug, ProviderId};
-
-/// A member of the trees that are laid out again.
-pub(super) struct Member {
-    pub(super) id: ProviderId,
-    pub(super) parent: Option<ProviderId>,
-    pub(super) source: Source,
-}
-
-/// The origin of a member.
-pub(super) enum Source {
-    Slot(u32),
-    Outside(Box<MovedProvider>),
-}
 
 impl Draft {
     /// Assigns new slots to all trees that gain, lose or rearrange members.

@@ -8,10 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::{
-    Claim, InventoryUsage, LockedState, Reshaping, ResolvedAmount, claimed_amount, held_by,
-    resolved,
-};
+use super::locked_state::{InventoryUsage, LockedState};
+use super::request::{Claim, Reshaping};
+use super::resolved::{ResolvedAmount, claimed_amount, held_by, resolved};
 use crate::model::{ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
 
 /// Maximum number of listed faults.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use uuid::Uuid;
 
-use super::Owner;
+use super::request::Owner;
 use crate::model::exclusive::Exclusivity;
 use crate::model::{Bug, ClassId, Generation, Inventory, ProviderId};
 

@@ -10,71 +10,20 @@
 
 mod fault;
 mod locked_state;
+mod request;
+mod resolved;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use uuid::Uuid;
-
 pub use fault::{FAULTS_MAX, Fault, Faults, faults, reshape_faults};
 pub use locked_state::{Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState};
+pub use request::{Claim, Owner, Request, Reshaping};
+use uuid::Uuid;
 
 use self::fault::{Obstacle, obstacle};
+use self::resolved::{ResolvedAmount, claimed_amount, held_by, locked_provider, resolve};
 use super::effort::steps;
-use super::exclusive::ClaimedAmount;
-use super::{Bug, ClassId, Expected, Generation, Inventory, ProviderId, Refusal};
-
-/// The owner of a consumer, by the keys of the names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Key of the project.
-    pub project: i64,
-    /// Key of the user.
-    pub user: i64,
-    /// Key of the consumer type; `None` if no client has given one.
-    pub consumer_type: Option<i64>,
-}
-
-/// All allocations that one consumer is to have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
-    /// The consumer.
-    pub consumer: Uuid,
-    /// The generation that the client expects.
-    pub expected: Expected,
-    /// The new owner. Without a consumer type, an existing consumer keeps its type.
-    pub owner: Owner,
-    /// Provider, class name, amount (at least 1). Empty: the consumer gives up all allocations.
-    pub wants: Vec<(Uuid, String, i64)>,
-}
-
-impl Claim {
-    /// A claim by which the consumer gives up all allocations, whatever its generation. Its owner does not
-    /// matter.
-    pub fn giving_up(consumer: Uuid) -> Self {
-        let owner = Owner { project: 0, user: 0, consumer_type: None };
-        Self { consumer, expected: Expected::Any, owner, wants: Vec::new() }
-    }
-}
-
-/// One request. All its claims are allowed, or none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Replaces the allocations of each of these consumers. No consumer is named twice.
-    Replace(Vec<Claim>),
-    /// Deletes all allocations of a consumer. No generation is compared, and none moves.
-    Release(Uuid),
-}
-
-/// A new set of inventories for a provider, as a request to the reshaper has it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Reshaping {
-    /// The provider.
-    pub provider: Uuid,
-    /// The generation that the client saw.
-    pub expected_generation: Generation,
-    /// All its inventories from now on, by class name.
-    pub inventories: Vec<(String, Inventory)>,
-}
+use super::{Bug, ClassId, Expected, ProviderId, Refusal};
 
 /// Judges one request. If it is allowed, the state has its effect; if it is refused, the state is unchanged.
 ///
@@ -158,19 +107,6 @@ fn release(state: &mut LockedState, consumer: Uuid) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A claimed amount with resolved names.
-struct ResolvedAmount<'c> {
-    claim: &'c Claim,
-    provider: Uuid,
-    class: &'c str,
-    inventory: (ProviderId, ClassId),
-    amount: i64,
-}
-
-fn locked_provider(state: &LockedState, provider: Uuid) -> Result<LockedProvider, Refusal> {
-    state.providers.get(&provider).copied().ok_or(Refusal::ProviderNotFound(provider))
-}
-
 fn check_generations(state: &LockedState, claims: &[Claim]) -> Result<(), Refusal> {
     for claim in claims {
         steps(1);
@@ -192,47 +128,6 @@ fn check_providers(state: &LockedState, claims: &[Claim]) -> Result<(), Refusal>
         Some((provider, ..)) => Err(Refusal::AllocationProviderNotFound(*provider)),
         None => Ok(()),
     }
-}
-
-fn resolve<'c>(
-    state: &LockedState,
-    claims: &'c [Claim],
-) -> Result<Vec<ResolvedAmount<'c>>, Refusal> {
-    let wants = claims.iter().flat_map(|claim| claim.wants.iter().map(move |want| (claim, want)));
-    wants.map(|(claim, want)| resolved(state, claim, want)).collect()
-}
-
-fn resolved<'c>(
-    state: &LockedState,
-    claim: &'c Claim,
-    (provider, class, amount): &'c (Uuid, String, i64),
-) -> Result<ResolvedAmount<'c>, Refusal> {
-    steps(1);
-    let class_id =
-        *state.classes.get(class).ok_or_else(|| Refusal::ClassNotFound(class.clone()))?;
-    let inventory = (locked_provider(state, *provider)?.id, class_id);
-    Ok(ResolvedAmount { claim, provider: *provider, class, inventory, amount: *amount })
-}
-
-fn claimed_amount(row: &ResolvedAmount<'_>) -> ClaimedAmount {
-    ClaimedAmount {
-        consumer: row.claim.consumer,
-        provider: row.provider,
-        inventory: row.inventory,
-        amount: row.amount,
-    }
-}
-
-/// Returns the amounts that the claiming consumers hold now, summed by inventory. All of them are released
-/// before anything is judged.
-fn held_by(state: &LockedState, claims: &[Claim]) -> BTreeMap<(ProviderId, ClassId), i64> {
-    let mut held = BTreeMap::new();
-    for claim in claims {
-        for (place, amount) in state.consumer(claim.consumer).iter().flat_map(|now| &now.holds) {
-            *held.entry(*place).or_insert(0) += amount;
-        }
-    }
-    held
 }
 
 /// Refuses first of all providers that have no inventory of any class that the request names, and names all
