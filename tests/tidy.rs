@@ -200,12 +200,14 @@ fn a_layer_knows_only_those_below_it() {
 }
 
 /// Folders whose modules must not import each other in circles.
-const ONE_WAY: [&str; 15] = [
+const ONE_WAY: [&str; 20] = [
+    "audit",
     "auth",
     "cli",
     "config",
     "fairness",
     "http_client",
+    "model",
     "moving/compare",
     "moving/config_import",
     "moving/placement_client",
@@ -213,9 +215,12 @@ const ONE_WAY: [&str; 15] = [
     "moving/shadow",
     "observe",
     "planner",
+    "planning",
     "search",
     "server",
     "solver",
+    "store",
+    "world",
 ];
 
 /// A module of a folder: the names that lead to it from there, none for the folder's own `mod.rs`.

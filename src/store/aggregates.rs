@@ -2,10 +2,11 @@
 
 use uuid::Uuid;
 
-use super::change::{Change, Tx};
+use super::change::Change;
 use super::effects::Kind;
 use super::error::Result;
-use super::providers::{advance, lock_at};
+use super::provider_lock::{advance, lock_at};
+use super::tx::Tx;
 use crate::model::Generation;
 
 /// `PUT .../aggregates`. With `expected_generation` (microversion 1.19) the generation is compared and moves;

@@ -2,34 +2,21 @@
 
 use uuid::Uuid;
 
-use super::change::{Change, Tx};
-use super::claims::{self, GenerationSteps, Needs};
+use super::access::Store;
+use super::change::Change;
+use super::claims::GenerationSteps;
+use super::claims::locked::Needs;
+use super::consumer_claim::ConsumerClaim;
 use super::effects::Kind;
 use super::error::Result;
 use super::owners::{NewOwners, Owners};
 use super::planner::Handover;
-use super::providers::ProviderLock;
+use super::provider_lock::ProviderLock;
+use super::tx::Tx;
 use super::writer::Job;
-use super::{Store, inventories};
+use super::{claims, inventories};
+use crate::model::Refusal;
 use crate::model::claim::{Reshaping, reshape, reshape_faults};
-use crate::model::{Expected, Refusal};
-
-/// All allocations that one consumer is to have, in the names that clients use.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConsumerClaim {
-    /// The consumer.
-    pub consumer: Uuid,
-    /// The generation that the client expects.
-    pub expected: Expected,
-    /// Owner, as the client names it.
-    pub project: String,
-    /// Owner, as the client names it.
-    pub user: String,
-    /// Consumer type (microversion 1.38); `None` keeps an existing one.
-    pub consumer_type: Option<String>,
-    /// Provider, class name, amount (at least 1); empty: the consumer gives up everything.
-    pub wants: Vec<(Uuid, String, i64)>,
-}
 
 impl Store {
     /// `PUT /allocations/{consumer}` and `POST /allocations`: replaces the allocations of each of these

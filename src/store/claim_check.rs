@@ -7,19 +7,21 @@ use sqlx::PgConnection;
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use super::Store;
-use super::allocations::ConsumerClaim;
-use super::change::{self, Tx};
-use super::claims::{self, LockedClaims, Needs};
+use super::access::Store;
+use super::claims::locked::{LockedClaims, Needs};
+use super::consumer_claim::ConsumerClaim;
 use super::error::{Error, Result};
 use super::owners::{NewOwners, Owners};
 use super::planner::Handover;
 use super::primary::READ_MAX;
+use super::tx::Tx;
+use super::{change, claims};
 use crate::model::claim::{Claim, Fault, Faults, InventoryUsage, Request, faults, judge};
 use crate::model::{ClassId, Generation, Inventory, ProviderId, Refusal};
 
 /// Maximum number of inventories shown with their holders.
 pub const INVENTORIES_MAX: usize = 50;
+
 /// Maximum number of attempts at a check when its connection is dead.
 const ATTEMPTS_MAX: u32 = 2;
 

@@ -6,8 +6,9 @@ use futures_util::FutureExt;
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
+use super::Result;
+use super::access::Store;
 use super::reads::{ConsumerAllocations, HeldOnProvider, TypeFilter};
-use super::{Result, Store};
 use crate::model::Generation;
 
 /// Maximum number of allocations read at once, unless a single consumer has more.

@@ -3,11 +3,12 @@
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::change::{Change, Tx};
+use super::change::Change;
 use super::effects::Kind;
 use super::error::{Error, Result, violated};
-use super::providers::{ProviderLock, advance, lock_at};
+use super::provider_lock::{ProviderLock, advance, lock_at};
 use super::resource_classes;
+use super::tx::Tx;
 use crate::model::{ClassId, Generation, Inventory, ProviderId, Refusal};
 
 /// `PUT .../inventories`, and `DELETE .../inventories` with no generation and no inventories.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use sqlx::PgConnection;
 
-use super::allocations::ConsumerClaim;
+use super::consumer_claim::ConsumerClaim;
 use super::error::{Error, Result};
 use crate::model::claim::{Claim, LockedState, Owner};
 

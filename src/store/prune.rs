@@ -10,47 +10,25 @@
 //! replica that finds the progress changed leaves the round to the other one. No lock is held between two
 //! statements, so a replica that freezes or ends delays no other.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
-use super::error::{Error, Result};
+use super::error::Result;
 use super::history::{self, Retention};
+use super::options::Pruning;
 use super::primary::{Primary, Term};
-use super::{FEED_WAIT_MAX, condition, events, recording, statement_plans, waiting};
+use super::sessions::{FEED_WAIT_MAX, bounded, waiting};
+use super::{condition, events, recording, statement_plans};
 use crate::observe::metrics;
-
-/// Timeout for one statement, even if the server does not respond. It is longer than the server's own
-/// timeout.
-const STATEMENT_MAX: Duration = Duration::from_secs(15);
 
 /// Settings that make these statements read the index in its order: a sort or a bitmap would read the rest of the
 /// log for each piece. No commit waits for the disk: if one is lost, the rows are removed again.
 const SETTINGS: [(&str, &str); 3] =
     [("synchronous_commit", "off"), ("enable_bitmapscan", "off"), ("enable_sort", "off")];
-
-/// Settings for pruning the change log.
-#[derive(Clone, Copy, Debug)]
-pub struct Pruning {
-    /// Minimum age of the snapshot up to which the log is pruned, and the interval of pruning. A replica that
-    /// has not refreshed for longer may have to read everything again.
-    pub period: Duration,
-    /// Maximum number of rows that one statement removes.
-    pub piece: u16,
-    /// Pause after each of them.
-    pub pause: Duration,
-}
-
-impl Default for Pruning {
-    fn default() -> Self {
-        Self { period: Duration::from_mins(1), piece: 5000, pause: Duration::from_millis(50) }
-    }
-}
 
 /// The pruning task. It ends when the last clone is dropped.
 #[derive(Clone, Debug)]
@@ -170,11 +148,6 @@ impl Work {
 
 fn settings(options: PgConnectOptions) -> PgConnectOptions {
     waiting(statement_plans::settings(options), FEED_WAIT_MAX).options(SETTINGS)
-}
-
-pub(super) async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let late = |_| Error::Unavailable(format!("no outcome within {STATEMENT_MAX:?}"));
-    timeout(STATEMENT_MAX, work).await.map_err(late)?
 }
 
 /// Finishes the round in progress, or begins and finishes one up to the snapshot, unless another replica does.

@@ -3,7 +3,8 @@
 use futures_util::FutureExt;
 use uuid::Uuid;
 
-use super::{Result, Store};
+use super::Result;
+use super::access::Store;
 use crate::model::{Generation, ProviderId};
 
 /// All allocations of one consumer.

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use sqlx::PgConnection;
 
-use super::change::{Change, Tx};
+use super::change::Change;
 use super::effects::Kind;
 use super::error::{Result, refuse_on};
 use super::locks;
 use super::standard::CUSTOM_FROM;
+use super::tx::Tx;
 use crate::model::{ClassId, Refusal};
 
 /// Maximum number of providers that a refusal names.

@@ -11,11 +11,13 @@ use tokio::time::{sleep, timeout};
 
 use super::error::{Error, Result};
 use super::primary::Primary;
-use super::schema::{self, Status};
-use super::{FEED_WAIT_MAX, waiting};
+use super::schema;
+use super::schema::status::Status;
+use super::sessions::{FEED_WAIT_MAX, waiting};
 
 /// Interval of checks. A check reads catalogs only, and takes some milliseconds.
 const EVERY: Duration = Duration::from_secs(5);
+
 /// Timeout for a check, even if the server does not respond.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 

@@ -1,8 +1,13 @@
-//! Open sessions in the database.
+//! Sessions in the database: settings, time limits, and open ones.
+
+use std::future::Future;
+use std::time::Duration;
 
 use sqlx::PgConnection;
+use sqlx::postgres::PgConnectOptions;
+use tokio::time::timeout;
 
-use super::error::Result;
+use super::error::{Error, Result};
 
 /// Returns the number of other connections of Berth's servers to this database.
 ///
@@ -13,5 +18,47 @@ pub async fn of_berth(conn: &mut PgConnection) -> Result<i64> {
         "select count(*) from pg_stat_activity
          where datname = current_database() and application_name = $1 and pid <> pg_backend_pid()",
     );
-    Ok(count.bind(super::APPLICATION).fetch_one(conn).await?)
+    Ok(count.bind(APPLICATION).fetch_one(conn).await?)
+}
+
+/// Maximum time that a write waits for its outcome, even if the server does not respond.
+pub(super) const WRITE_MAX: Duration = Duration::from_secs(10);
+
+/// Lock timeout of the change feed, which locks no row but may wait for a locked table.
+pub(super) const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// The application name of servers.
+pub(super) const APPLICATION: &str = "berth";
+
+/// Settings of each session: timeouts for statements and idle transactions, and for noticing that a client is
+/// gone. No request waits longer than [`WRITE_MAX`].
+pub(super) const SESSION: [(&str, &str); 8] = [
+    ("statement_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "10s"),
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "20s"),
+    ("application_name", APPLICATION),
+    // Compiling a plan takes a hundred times as long as these statements.
+    ("jit", "off"),
+];
+
+/// Adds the lock timeout to options of a session.
+pub(super) fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOptions {
+    options.options([("lock_timeout", format!("{}ms", lock.as_millis()))])
+}
+
+/// Adds the limits of every session to its options.
+pub(super) fn session(options: PgConnectOptions) -> PgConnectOptions {
+    options.options(SESSION).statement_cache_capacity(200)
+}
+
+/// Timeout for one statement, even if the server does not respond. It is longer than the server's own
+/// timeout.
+pub(super) const STATEMENT_MAX: Duration = Duration::from_secs(15);
+
+pub(super) async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let late = |_| Error::Unavailable(format!("no outcome within {STATEMENT_MAX:?}"));
+    timeout(STATEMENT_MAX, work).await.map_err(late)?
 }

@@ -14,18 +14,20 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::access::Store;
 use super::error::{Error, Result};
 use super::events::Numbering;
 use super::feed::{self, KnownWorld, RELOAD_ABOVE};
 use super::primary::{READ_MAX, Term};
+use super::sessions::{FEED_WAIT_MAX, waiting};
 use super::world_rows::{self, Delta};
-use super::{FEED_WAIT_MAX, Store, waiting};
 use crate::model::{ClassId, Generation, ProviderId};
 use crate::world::World;
 
 /// Settings for statements that look keys up, like those of the feed.
 const LOOK_UPS: &str = "set local enable_hashjoin = off; set local enable_mergejoin = off; \
                         set local enable_seqscan = off";
+
 /// Settings for reading allocations by the fastest plan.
 const ANY_PLAN: &str = "set local enable_hashjoin = on; set local enable_mergejoin = on; \
                         set local enable_seqscan = on";

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::change::{Change, Tx};
+use super::change::Change;
 use super::effects::Kind;
 use super::error::{Result, refuse_on};
-use super::providers::{advance, lock_at};
+use super::provider_lock::{advance, lock_at};
 use super::standard::CUSTOM_FROM;
+use super::tx::Tx;
 use crate::model::effort::steps;
 use crate::model::{Generation, Refusal};
 

@@ -5,7 +5,6 @@ use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use super::error::{Error, Result};
-use super::feed::CATALOGUE;
 use crate::model::provider::{InventoryRow, ProviderRow};
 use crate::model::{ClassId, Inventory, ProviderId, TraitId};
 use crate::world::{Catalogue, Changes, Name};
@@ -387,3 +386,6 @@ async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<Change
     .await?;
     Ok(rows)
 }
+
+/// The entry of `change_log.providers` for changed names of classes or traits.
+pub(super) const CATALOGUE: i64 = 0;

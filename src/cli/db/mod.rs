@@ -13,7 +13,7 @@ use super::db_options::DbOptions;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
 use crate::store;
-use crate::store::schema::{self, Status, privileges};
+use crate::store::schema::{self, Status, grants};
 
 /// Options of `db grants`.
 #[derive(Args, Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct GrantsOptions {
 /// The role or Berth's tables do not exist, or the database is unavailable.
 pub async fn grants(options: &GrantsOptions, database: &Database) -> Result<String, Failure> {
     let mut conn = database.connect().await?;
-    privileges::script(&mut conn, &options.role).await?.map_err(Failure)
+    grants::script(&mut conn, &options.role).await?.map_err(Failure)
 }
 
 /// Runs `berth db audit`, and returns the faults.

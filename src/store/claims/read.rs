@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{LockedClaims, Needs, StoredConsumer, read_classes, read_held, read_inventories};
+use super::locked::{LockedClaims, Needs, StoredConsumer};
+use super::rows::{read_classes, read_held, read_inventories};
 use crate::model::claim::{Consumer, ConsumerState, LockedProvider, LockedState, Owner};
 use crate::model::{ConsumerId, ProviderId};
 use crate::store::audit;
-use crate::store::change::Tx;
 use crate::store::error::Result;
+use crate::store::tx::Tx;
 
 /// Reads the needed rows without locks. The transaction must see one snapshot.
 pub(in crate::store) async fn read(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedClaims> {

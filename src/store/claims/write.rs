@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 
-use super::{LockedClaims, StoredConsumer};
+use super::locked::{LockedClaims, StoredConsumer};
 use crate::model::ProviderId;
 use crate::model::claim::{Consumer, ConsumerState, LockedState};
-use crate::store::change::Tx;
 use crate::store::error::{Error, Result};
+use crate::store::tx::Tx;
 
 /// Writes the difference between the state as it was locked and as it is now. Of inventories, only their use is
 /// changed here.

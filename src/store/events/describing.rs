@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::{Change, ConsumerState, NotedChanges, NotedConsumer, ProviderState};
+use super::event::{Change, ConsumerState, NotedChanges, NotedConsumer, ProviderState};
 use crate::model::Inventory;
 use crate::store::effects::Recorder;
 use crate::store::error::{Error, Result};

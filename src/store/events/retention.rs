@@ -7,9 +7,9 @@ use std::time::Duration;
 use sqlx::PgConnection;
 use tokio::time::sleep;
 
-use super::EventLog;
 use crate::store::error::Result;
-use crate::store::prune::{Pruning, bounded};
+use crate::store::options::{EventLog, Pruning};
+use crate::store::sessions::bounded;
 
 /// Removes events older than the retention time.
 ///

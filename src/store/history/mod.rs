@@ -7,38 +7,21 @@
 
 pub mod reading;
 mod retention;
+pub(super) mod summary;
 
 use std::collections::BTreeSet;
 
 use futures_util::FutureExt;
 use metrics::counter;
+pub(super) use retention::{Retention, measure};
 use sqlx::PgConnection;
+pub use summary::Summary;
 use uuid::Uuid;
 
-use super::Result;
 use super::effects::{Content, Effect, Kind, ObjectState, Recorder};
+use super::error::Result;
+use super::options::History;
 use super::primary::Primary;
-pub(super) use retention::{Retention, measure};
-
-/// Settings of the history.
-#[derive(Clone, Copy, Debug)]
-pub struct History {
-    /// Age at which entries are removed, in days.
-    pub days: u16,
-    /// Describes an effect in words.
-    pub summary: fn(&Effect) -> Summary,
-}
-
-/// An effect in words.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// The kind of the object.
-    pub kind: &'static str,
-    /// The state before, as JSON; `None`: there was nothing.
-    pub before: Option<String>,
-    /// The state after, as JSON; `None`: nothing is left.
-    pub after: Option<String>,
-}
 
 /// Stores that this replica records changes from now on, or that it does not.
 ///

@@ -8,9 +8,9 @@ use metrics::{counter, gauge};
 use sqlx::PgConnection;
 use tokio::time::sleep;
 
-use super::History;
 use crate::store::error::Result;
-use crate::store::prune::{Pruning, bounded};
+use crate::store::options::{History, Pruning};
+use crate::store::sessions::bounded;
 
 /// The removal of old entries by one replica.
 #[derive(Debug, Default)]

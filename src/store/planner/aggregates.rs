@@ -9,8 +9,10 @@ use uuid::Uuid;
 
 use crate::model::Refusal;
 use crate::planner::aggregates::AggregateMetadata;
-use crate::store::change::{Change, Tx};
-use crate::store::{Result, Store};
+use crate::store::Result;
+use crate::store::access::Store;
+use crate::store::change::Change;
+use crate::store::tx::Tx;
 
 /// Sets metadata of an aggregate; other keys stay as they are.
 #[derive(Clone, Debug)]

@@ -16,13 +16,15 @@ use crate::model::{Expected, ProviderId, Refusal, traits};
 use crate::observe::spans::Phase;
 use crate::planner::booking::{Amounts, BookingPlan, PlacementWrite, PlanWrite};
 use crate::planner::plan::Placement;
-use crate::store::allocations::ConsumerClaim;
-use crate::store::change::{Change, Tx};
-use crate::store::claims::{self, GenerationSteps, LockedClaims, Needs};
+use crate::store::change::Change;
+use crate::store::claims::GenerationSteps;
+use crate::store::claims::locked::{LockedClaims, Needs};
+use crate::store::consumer_claim::ConsumerClaim;
 use crate::store::effects::{Content, Effect, Kind, ObjectState};
 use crate::store::error::{Result, refuse_on};
-use crate::store::locks;
 use crate::store::owners::{NewOwners, Owners};
+use crate::store::tx::Tx;
+use crate::store::{claims, locks};
 
 /// The consumer type of the holds of plans.
 pub const CONSUMER_TYPE: &str = "VALET_PLAN";

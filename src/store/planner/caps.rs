@@ -6,9 +6,9 @@ use sqlx::PgConnection;
 
 use crate::model::Refusal;
 use crate::model::refusal::Capped;
-use crate::store::Store;
-use crate::store::change::Tx;
+use crate::store::access::Store;
 use crate::store::error::Result;
+use crate::store::tx::Tx;
 
 /// The maximum numbers of each project.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

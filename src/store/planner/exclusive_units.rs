@@ -5,10 +5,10 @@ use uuid::Uuid;
 
 use crate::model::exclusive::{Tenant, abandoned, departed, may_take};
 use crate::model::{ExclusiveHost, Level, ProviderId, Refusal, traits};
-use crate::store::change::Tx;
-use crate::store::claims::LockedClaims;
+use crate::store::claims::locked::LockedClaims;
 use crate::store::effects::Kind;
 use crate::store::error::{Error, Result};
+use crate::store::tx::Tx;
 
 /// Returns the stored groups that consumers are in by their placements, or as tenants.
 pub(in crate::store) async fn groups_of_consumers(

@@ -6,10 +6,13 @@ use uuid::Uuid;
 
 use super::exclusive_units;
 use crate::model::claim::{Claim, Request, judge};
-use crate::store::Store;
-use crate::store::change::{Change, Tx};
-use crate::store::claims::{self, GenerationSteps, Needs};
+use crate::store::access::Store;
+use crate::store::change::Change;
+use crate::store::claims;
+use crate::store::claims::GenerationSteps;
+use crate::store::claims::locked::Needs;
 use crate::store::error::{Error, Result};
+use crate::store::tx::Tx;
 
 /// Maximum number of holds ended at a time.
 const AT_ONCE: i64 = 100;

@@ -9,8 +9,10 @@ use sqlx::PgConnection;
 
 use crate::model::Refusal;
 use crate::planner::flavor::Flavor;
-use crate::store::change::{Change, Tx};
-use crate::store::{Result, Store};
+use crate::store::Result;
+use crate::store::access::Store;
+use crate::store::change::Change;
+use crate::store::tx::Tx;
 
 /// Stores these flavors; others stay as they are. Refusals: `FlavorIdTaken`.
 #[derive(Clone, Debug)]

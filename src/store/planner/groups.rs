@@ -8,9 +8,11 @@ use uuid::Uuid;
 use super::caps::Caps;
 use crate::model::{GroupKind, Level, Refusal};
 use crate::planner::group::{self, StoredGroup};
-use crate::store::change::{Change, Tx};
+use crate::store::access::Store;
+use crate::store::change::Change;
 use crate::store::effects::{Content, Effect, Kind, ObjectState};
-use crate::store::{Error, Result, Store};
+use crate::store::tx::Tx;
+use crate::store::{Error, Result};
 
 /// Creates a group without members. Refusals: `GroupNameTaken`, `CapReached`.
 #[derive(Clone, Debug)]

@@ -19,10 +19,10 @@ use super::projects::{Claimants, Projects};
 use crate::model::ProviderId;
 use crate::model::claim::{Claim, LockedState};
 use crate::model::exclusive::{Exclusivity, UnitHolder};
-use crate::store::change::Tx;
-use crate::store::claims::LockedClaims;
+use crate::store::claims::locked::LockedClaims;
 use crate::store::error::{Error, Result};
 use crate::store::owners::NewOwners;
+use crate::store::tx::Tx;
 
 /// Placements that are reserved for consumers: by the consumer and the key of the project that claims
 /// for it. A placement holds capacity, under its own id, for the consumer.

@@ -17,11 +17,14 @@ pub mod status;
 use sqlx::PgConnection;
 
 pub(super) use self::handover::Handover;
-use super::Result;
-use super::change::{self, Change, Observers};
+use super::change;
+use super::change::Change;
 use super::effects::{Effect, Recorder};
+use super::error::Result;
 use super::found_faults::FoundFaults;
-use super::history::{History, Summary};
+use super::history::summary::Summary;
+use super::options::History;
+use super::tx::Observers;
 use crate::observe::spans::Spans;
 
 /// Changes flavors, groups or aggregates, without a store. `summary` describes the changes for the history.

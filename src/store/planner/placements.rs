@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::model::Refusal;
 use crate::planner::booking::PlacementWrite;
 use crate::planner::plan::Placement;
-use crate::store::change::Tx;
 use crate::store::error::{Error, Result, refuse_on};
+use crate::store::tx::Tx;
 
 /// Inserts new placements. An [`update`] sets their tickets, if the instances are still to come.
 ///

@@ -13,7 +13,8 @@ use crate::planner::aggregates::AggregateMetadata;
 use crate::planner::ids::same;
 use crate::planner::plan::{Placement, Plan, PlanHead};
 use crate::planner::stack::Surroundings;
-use crate::store::{Result, Store};
+use crate::store::Result;
+use crate::store::access::Store;
 
 /// Maximum number of plans that are named when a key is ambiguous.
 const NAMED_MAX: i64 = 10;

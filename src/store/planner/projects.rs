@@ -8,9 +8,9 @@ use uuid::Uuid;
 use crate::model::claim::{Claim, LockedState};
 use crate::planner::ids::same;
 use crate::planner::plan::Plan;
-use crate::store::change::Tx;
 use crate::store::error::Result;
 use crate::store::owners::NewOwners;
+use crate::store::tx::Tx;
 
 /// The names of projects by their keys.
 #[derive(Clone, Debug, Default)]

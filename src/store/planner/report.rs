@@ -6,7 +6,8 @@ use uuid::Uuid;
 use super::exclusive_units::HostRow;
 use crate::model::{ExclusiveHost, ProviderId};
 use crate::planner::report::{GroupServer, NonMember};
-use crate::store::{Result, Store};
+use crate::store::Result;
+use crate::store::access::Store;
 
 impl Store {
     /// Returns the servers of all stored groups that use providers, in the order of groups and consumers.

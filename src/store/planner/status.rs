@@ -2,7 +2,8 @@
 
 use futures_util::FutureExt;
 
-use crate::store::{Result, Store};
+use crate::store::Result;
+use crate::store::access::Store;
 
 /// Counts of what the planner has stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

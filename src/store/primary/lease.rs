@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::PgConnection;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::term::Term;
@@ -16,13 +15,6 @@ use crate::store::error::Result;
 
 /// Number of heartbeats that begin within the lease.
 const BEATS: u32 = 4;
-
-/// Waits for the acknowledgement of a heartbeat that began within the lease.
-pub(super) async fn confirmed(beats: &watch::Sender<Option<Instant>>, lease: Duration) {
-    let is_current = |began: &Option<Instant>| began.is_some_and(|it| it.elapsed() < lease);
-    // The sender is borrowed, so it cannot be gone.
-    drop(beats.subscribe().wait_for(is_current).await);
-}
 
 /// Commits heartbeats until the term is over.
 pub(super) async fn keep(term: Arc<Term>, lease: Duration) {

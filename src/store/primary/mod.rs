@@ -13,54 +13,38 @@
 mod identity;
 mod lease;
 mod probe;
+mod state;
 mod term;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+pub use probe::find;
 use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
-use tokio::sync::{Notify, watch};
+use state::Inner;
+pub(super) use term::{ACQUIRE_MAX, Term};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 
 use super::error::{Error, Result};
-use super::{StoreOptions, recording};
+use super::options::StoreOptions;
+use super::recording;
 use crate::observe::spans::span;
-use identity::Identity;
-pub use probe::find;
-pub(super) use term::{ACQUIRE_MAX, Term};
 
 /// Timeout for a read, even if the server does not respond.
 pub(super) const READ_MAX: Duration = Duration::from_millis(2500);
+
 /// Timeout for connecting, including the search for the primary.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
+
 /// Maximum number of attempts at a read before it fails with 503.
 const READS_MAX: u32 = 3;
 
 /// Access to the primary. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Primary(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    options: StoreOptions,
-    state: watch::Sender<PrimaryState>,
-    /// Requests an immediate probe of all hosts.
-    probe_now: Notify,
-    /// Number of finished probes.
-    probes: watch::Sender<u64>,
-}
-
-/// The known state of the primary.
-#[derive(Debug, Default)]
-struct PrimaryState {
-    /// The newest primary so far.
-    newest: Option<Identity>,
-    /// The present term.
-    term: Option<Arc<Term>>,
-}
 
 impl Primary {
     /// Probes the hosts for the first time, and starts to watch them.
@@ -198,80 +182,5 @@ impl Primary {
         let late = || Error::Unavailable("the primary has not confirmed its lease".to_owned());
         let confirmed = timeout(READ_MAX, term.confirm(self.0.options.lease)).await;
         confirmed.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
-    }
-}
-
-impl Inner {
-    fn new(options: StoreOptions) -> Self {
-        let (state, probes) = (watch::Sender::new(PrimaryState::default()), watch::Sender::new(0));
-        Self { options, state, probe_now: Notify::new(), probes }
-    }
-
-    /// Makes a server the primary and ends the term of the previous one, unless the server is known not to be
-    /// the primary.
-    ///
-    /// # Errors
-    /// It has been deposed, or is of another cluster while the known primary can still be reached.
-    fn admit(&self, found: Identity, host: usize, alone: bool) -> Result<Arc<Term>> {
-        let mut admitted = Ok(());
-        self.state.send_if_modified(|state| {
-            let is_present = |it: &Arc<Term>| it.identity == found && it.host == host;
-            if state.term.as_ref().is_some_and(is_present) {
-                return false;
-            }
-            admitted = state.newest.map_or(Ok(()), |newest| found.may_follow(newest, alone));
-            let options = self.options.hosts.get(host).filter(|_| admitted.is_ok());
-            options.is_some_and(|options| {
-                self.begin(state, found, host, options);
-                true
-            })
-        });
-        admitted?;
-        let term = self.state.borrow().term.clone();
-        term.ok_or_else(|| Error::bug(format!("{found} has not become the primary")))
-    }
-
-    fn begin(
-        &self,
-        state: &mut PrimaryState,
-        found: Identity,
-        host: usize,
-        options: &PgConnectOptions,
-    ) {
-        let server = format!("{}:{}", options.get_host(), options.get_port());
-        if let Some(newest) = state.newest.replace(found) {
-            tracing::warn!(%server, "the primary is {found}; before, it was {newest}");
-        } else {
-            tracing::info!(%server, "the primary is {found}");
-        }
-        let term = Arc::new(Term::begin(found, host, options.clone(), self.options.connections));
-        if let Some(lease) = self.options.lease {
-            tokio::spawn(lease::keep(Arc::clone(&term), lease));
-        }
-        if let Some(before) = state.term.replace(term) {
-            before.end();
-        }
-    }
-
-    /// Ends the term, if it is still this one.
-    fn lose(&self, lost: &Arc<Term>, why: &str) {
-        self.state.send_if_modified(|state| {
-            let is_lost = state.term.as_ref().is_some_and(|term| Arc::ptr_eq(term, lost));
-            if is_lost {
-                tracing::warn!("{} is no longer the primary: {why}", lost.identity);
-                state.term = None;
-                lost.end();
-            }
-            is_lost
-        });
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // Tasks end with the store.
-        if let Some(term) = &self.state.borrow().term {
-            term.finish();
-        }
     }
 }

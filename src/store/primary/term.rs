@@ -9,15 +9,16 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::identity::{Identity, identify};
-use super::lease;
 use crate::store::error::{Error, Result};
-use crate::store::{locks, session, waiting};
+use crate::store::locks;
+use crate::store::sessions::{session, waiting};
 
 /// Timeout for getting a connection of the pool.
 pub(in crate::store) const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 
 /// The error of a read whose term has ended.
 const LOST: &str = "another server has become the primary, or this one is silent";
+
 /// The error of a change whose term has ended; it may have been made.
 const IN_DOUBT: &str =
     "another server has become the primary, or this one is silent: it may have been done or not";
@@ -157,7 +158,7 @@ impl Term {
     pub(super) async fn confirm(&self, lease: Option<Duration>) -> Result<()> {
         let Some(lease) = lease else { return Ok(()) };
         self.during(async {
-            lease::confirmed(&self.confirmed, lease).await;
+            confirmed(&self.confirmed, lease).await;
             Ok(())
         })
         .await
@@ -182,4 +183,11 @@ impl From<Refused> for sqlx::Error {
     fn from(refused: Refused) -> Self {
         Self::Io(std::io::Error::other(refused))
     }
+}
+
+/// Waits for the acknowledgement of a heartbeat that began within the lease.
+pub(super) async fn confirmed(beats: &watch::Sender<Option<Instant>>, lease: Duration) {
+    let is_current = |began: &Option<Instant>| began.is_some_and(|it| it.elapsed() < lease);
+    // The sender is borrowed, so it cannot be gone.
+    drop(beats.subscribe().wait_for(is_current).await);
 }

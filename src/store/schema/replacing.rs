@@ -1,6 +1,6 @@
 //! The SQL around a restore: drops the existing tables, and checks that the new ones are Berth's.
 
-use super::{EXPECTED, MIGRATOR, OBJECTS, OURS};
+use super::expected::{EXPECTED, MIGRATOR, OBJECTS, OURS};
 
 /// Returns statements that drop all objects made by migrations of this program, if they exist, and nothing else.
 pub fn drop_script() -> String {

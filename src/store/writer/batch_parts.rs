@@ -5,9 +5,9 @@ use std::collections::{HashSet, VecDeque};
 
 use uuid::Uuid;
 
-use super::Job;
-use super::batch_writer::{Outcome, Verdict, Written};
+use super::job::Job;
 use super::locked_rows::LockedRows;
+use super::outcome::{Outcome, Verdict, Written};
 use crate::store::error::Error;
 
 /// Maximum number of splits of one batch after lock time-outs without a known locked row; then the rest of it is
@@ -149,7 +149,7 @@ mod tests {
     use super::{BatchParts, Job, Outcome, SPLITS_MAX};
     use crate::model::Refusal;
     use crate::store::error::Error;
-    use crate::store::writer::JobOrigin;
+    use crate::store::writer::job::JobOrigin;
     use crate::store::writer::locked_rows::LockedRows;
 
     /// Writes parts as if these jobs met a lock, of which only those in `known` can be identified. Returns how each

@@ -14,13 +14,14 @@ use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::batch_parts::BatchParts;
+use super::job::{Job, span_of};
 use super::locked_rows::LockedRows;
-use super::{Job, span_of};
-use crate::model::Refusal;
+use super::outcome::{Verdict, Written};
 use crate::model::claim::{Consumer, LockedState, Request, faults, judge};
 use crate::observe::spans::{Phase, Spans};
-use crate::store::change::{ATTEMPTS_MAX, Change, Observers, Tx, pause, transact};
-use crate::store::claims::{self, GenerationSteps, Needs};
+use crate::store::change::{ATTEMPTS_MAX, Change, pause, transact};
+use crate::store::claims::GenerationSteps;
+use crate::store::claims::locked::Needs;
 use crate::store::effects::{PlaceNames, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
@@ -28,49 +29,21 @@ use crate::store::found_faults::FoundFaults;
 use crate::store::owners::{AddedOwners, NewOwners, OwnerNames, Owners};
 use crate::store::planner::Handover;
 use crate::store::primary::{Primary, Term};
+use crate::store::sessions::waiting;
 use crate::store::statement_plans::{self, StatementPlans};
-use crate::store::{locks, recording, waiting};
+use crate::store::tx::{Observers, Tx};
+use crate::store::{claims, locks, recording};
 
 /// Timeout for one transaction, after which its jobs get a response. Shorter than a caller waits, so that later
 /// jobs can be written in time.
 const ATTEMPT_MAX: Duration = Duration::from_secs(8);
+
 /// Timeout for a check for locked rows, including connecting.
 const LOOK_MAX: Duration = Duration::from_secs(5);
+
 /// Maximum number of transactions without an outcome, each with a connection, beside the current one. More would
 /// only add sessions to a server that does not respond.
 const UNSETTLED_MAX: usize = 2;
-
-/// The result of judging and writing a job.
-pub(super) type Verdict = std::result::Result<(), Refusal>;
-
-/// The outcome of a job.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    /// The job has been written, or has failed.
-    Done(Result<()>),
-    /// The job met a lock of another transaction, on a known row if `row_known`. Nothing of it has been
-    /// written.
-    Blocked { row_known: bool },
-}
-
-impl Outcome {
-    /// Returns the result of a job that did not meet a lock; a missing one is a bug.
-    pub(super) fn settled(outcome: Option<Self>) -> Result<()> {
-        match outcome {
-            Some(Self::Done(outcome)) => outcome,
-            Some(Self::Blocked { .. }) | None => Err(Error::bug("a claim has no verdict")),
-        }
-    }
-}
-
-/// The outcome of a batch.
-#[derive(Debug)]
-pub(super) struct Written {
-    /// The outcome of each job.
-    pub(super) outcomes: Vec<Outcome>,
-    /// Rows found to be locked by others.
-    pub(super) locked: LockedRows,
-}
 
 /// The requests of one transaction.
 struct Batch {

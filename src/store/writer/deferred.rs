@@ -25,21 +25,27 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::batch_writer::{BatchWriter, Outcome};
+use super::batch_writer::BatchWriter;
+use super::job::{BATCH_MAX, Job, WAIT_MAX, WaitingJob, span_of};
 use super::locked_rows::LockedRows;
-use super::{BATCH_MAX, HELD_MAX, Job, WAIT_MAX, WaitingJob, span_of};
+use super::outcome::Outcome;
 use crate::observe::spans::span;
 use crate::store::error::{Error, Result};
+use crate::store::locks::HELD_MAX;
 
 /// Maximum number of deferred jobs; further ones fail with 503.
 const DEFERRED_MAX: usize = 1024;
+
 /// Pause before checking again whether rows are free.
 const PAUSE: Duration = Duration::from_millis(25);
+
 /// Maximum number of jobs in one round that are tried alone, whether their rows were locked or not.
 const ALONE_MAX: usize = 2;
+
 /// Number of successive rounds, lasting at least [`LONG_PAUSE`], after which a locked row counts as locked for long:
 /// a few rounds may take no time at all.
 const LONG: u32 = 8;
+
 /// Interval of attempts at a job that needs such a row: while it waits, it holds its other rows.
 const LONG_PAUSE: Duration = Duration::from_secs(1);
 
@@ -357,8 +363,8 @@ mod tests {
     use super::{DeferredTask, Job, LockedRows, WaitingJob};
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
-    use crate::store::writer::JobOrigin;
     use crate::store::writer::batch_writer::BatchWriter;
+    use crate::store::writer::job::JobOrigin;
 
     #[test]
     fn a_job_is_not_tried_alone_beside_an_earlier_one_of_its_consumer() {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::Job;
+use super::job::Job;
 use crate::store::change::look;
 use crate::store::error::Result;
 

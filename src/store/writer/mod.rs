@@ -12,140 +12,33 @@
 //!
 //! A claim that needs a row which another transaction keeps locked does not hold up the others: it is
 //! deferred (see [`deferred`]). A second task with its own connection writes it as soon as the row is
-//! free, or fails it with 503 when [`HELD_MAX`] has passed.
+//! free, or fails it with 503 when [`HELD_MAX`](super::locks::HELD_MAX) has passed.
 
 mod batch_parts;
 mod batch_writer;
 mod deferred;
+mod job;
 mod locked_rows;
+mod outcome;
 
-use std::sync::Arc;
-use std::time::Duration;
-
+use batch_writer::BatchWriter;
+use deferred::{DeferredQueue, DeferredTask};
+use job::{BATCH_MAX, WAIT_MAX, WaitingJob};
+pub(super) use job::{Job, JobOrigin};
+use outcome::Outcome;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument as _, Span};
-use uuid::Uuid;
+use tracing::Instrument as _;
 
-use super::allocations::ConsumerClaim;
-use super::effects::Recorder;
 use super::error::{Error, Result};
 use super::feed::Reloads;
-use super::found_faults::FoundFaults;
-use super::locks::HELD_MAX;
 use super::primary::Primary;
-use super::{WRITE_MAX, recording};
-use crate::observe::request_context::{self, RequestContext};
-use crate::observe::spans::{self, span};
-use batch_writer::{BatchWriter, Outcome};
-use deferred::{DeferredQueue, DeferredTask};
+use super::recording;
+use crate::observe::spans::span;
 
-/// Maximum number of requests in one transaction.
-const BATCH_MAX: usize = 64;
 /// Maximum number of requests waiting for the writer; further ones fail with 503.
 const WAITING_MAX: usize = 4096;
-/// Time that a caller waits. A job that has not been started by then is never written; one that has been
-/// started may be.
-const WAIT_MAX: Duration = WRITE_MAX;
-
-/// A request to the writer.
-#[derive(Clone, Debug)]
-pub(super) enum Job {
-    /// See [`Request::Replace`](crate::model::claim::Request::Replace).
-    Replace(Vec<ConsumerClaim>, JobOrigin),
-    /// See [`Request::Release`](crate::model::claim::Request::Release).
-    Release(Uuid, JobOrigin),
-}
-
-/// The request that a job comes from.
-#[derive(Clone, Debug)]
-pub(super) struct JobOrigin {
-    /// The recorder of the effects of the job.
-    recorder: Recorder,
-    /// The span in which the caller waits for the job.
-    span: Span,
-    request: Option<Arc<RequestContext>>,
-    /// Takes the faults of the job if it is refused.
-    found: FoundFaults,
-}
-
-impl JobOrigin {
-    /// Returns the present request.
-    pub(super) fn current() -> Self {
-        let (recorder, request) = (Recorder::current(), request_context::current());
-        Self { recorder, span: Span::current(), request, found: FoundFaults::current() }
-    }
-
-    /// Returns an origin without a request.
-    #[cfg(test)]
-    fn none() -> Self {
-        let (recorder, found) = (Recorder::none(), FoundFaults::ignoring());
-        Self { recorder, span: Span::none(), request: None, found }
-    }
-}
-
-impl Job {
-    fn claims(&self) -> &[ConsumerClaim] {
-        match self {
-            Self::Replace(claims, _) => claims,
-            Self::Release(..) => &[],
-        }
-    }
-
-    /// Returns the named consumers.
-    fn consumers(&self) -> impl Iterator<Item = Uuid> {
-        let released = match self {
-            Self::Replace(..) => None,
-            Self::Release(consumer, _) => Some(*consumer),
-        };
-        self.claims().iter().map(|claim| claim.consumer).chain(released)
-    }
-
-    /// Returns the request that it comes from.
-    fn origin(&self) -> &JobOrigin {
-        match self {
-            Self::Replace(_, origin) | Self::Release(_, origin) => origin,
-        }
-    }
-
-    /// Returns the named providers.
-    fn providers(&self) -> impl Iterator<Item = Uuid> {
-        self.claims().iter().flat_map(|claim| &claim.wants).map(|(provider, ..)| *provider)
-    }
-}
-
-/// Makes the span in which jobs are written together: log lines in it carry the ids of all their requests.
-fn span_of(jobs: &[&Job]) -> Span {
-    if let [job] = jobs {
-        return job.origin().span.clone();
-    }
-    let requests = jobs.iter().filter_map(|job| job.origin().request.as_ref());
-    let ids: Vec<&str> = requests.map(|request| request.id.as_str()).collect();
-    tracing::error_span!(target: spans::REQUESTS, parent: None, "claims", request_ids = ids.join(" "))
-}
-
-/// A job with the channel for its outcome.
-#[derive(Debug)]
-struct WaitingJob {
-    job: Job,
-    answer: oneshot::Sender<Result<()>>,
-    arrived: Instant,
-    /// The span of the wait for the writer.
-    queued: Span,
-}
-
-impl WaitingJob {
-    /// Ends the wait for the writer.
-    fn begin(&mut self) {
-        self.queued = Span::none();
-    }
-
-    fn end(self, outcome: Result<()>) {
-        // The caller may have gone away.
-        drop(self.answer.send(outcome));
-    }
-}
 
 /// Access to the claim writer. Cheap to clone.
 #[derive(Clone, Debug)]

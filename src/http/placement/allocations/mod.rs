@@ -18,8 +18,7 @@ use super::spelling::{any_uuid, consumer_uuid};
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, Options};
 use crate::model::Refusal;
-use crate::store::Error;
-use crate::store::allocations::ConsumerClaim;
+use crate::store::{ConsumerClaim, Error};
 
 /// `GET /allocations/{consumer}`: the allocations of the consumer by provider; empty if it does not
 /// exist.

@@ -20,7 +20,7 @@ use crate::http::placement::schema::{
 use crate::http::placement::spelling::{consumer_uuid, dashed_uuid};
 use crate::model::Expected;
 use crate::model::effort::steps;
-use crate::store::allocations::ConsumerClaim;
+use crate::store::ConsumerClaim;
 
 /// Schema of `PUT /allocations/{consumer}`.
 pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {

@@ -14,7 +14,7 @@ use crate::http::placement::microversion::{
 use crate::http::placement::problem::Problem;
 use crate::model::Expected;
 use crate::model::effort::grows_evenly;
-use crate::store::allocations::ConsumerClaim;
+use crate::store::ConsumerClaim;
 
 const CONSUMER: Uuid = uuid!("0e4f7d1c-6f4c-4a8e-9a53-3f6f5be3d001");
 const A: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");

@@ -1,0 +1,119 @@
+//! Commits changes: attempts, their time limit, and the connection that each takes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, timeout, timeout_at};
+use tracing::Instrument as _;
+
+use super::access::Store;
+use super::change::{ATTEMPTS_MAX, Change, pause, transact};
+use super::effects::Recorder;
+use super::error::{Error, Result};
+use super::found_faults::FoundFaults;
+use super::locks::HELD_MAX;
+use super::primary::ACQUIRE_MAX;
+use super::recording;
+use super::sessions::WRITE_MAX;
+use super::tx::Observers;
+use crate::observe::spans::{Spans, span};
+
+/// Timeout for closing a connection.
+pub(super) const CLOSE_MAX: Duration = Duration::from_secs(1);
+
+impl Store {
+    /// Makes a change, entirely or not at all, and to its end even if the caller goes away.
+    ///
+    /// If another transaction keeps a row locked for long, the change gives its connection back and is tried
+    /// again, until [`WRITE_MAX`] has passed.
+    ///
+    /// # Errors
+    /// A refusal, or the database is unavailable.
+    pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
+        let (store, recorder, found) = (self.clone(), Recorder::current(), FoundFaults::current());
+        // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
+        let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
+            let name = recording::change_name::<C>();
+            let deadline = Instant::now() + WRITE_MAX;
+            let _turn = match change.row() {
+                Some(row) => {
+                    let turn = store.write_limits.row(row, deadline).instrument(span!("queue"));
+                    Some(turn.await.map_err(Error::settled)?)
+                }
+                None => None,
+            };
+            let change = Arc::new(change);
+            let (mut attempt, mut again) = (1, false);
+            loop {
+                match store.attempt(&change, (&recorder, &found), (again, deadline)).await {
+                    Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
+                        recording::conflict(name);
+                        tracing::debug!(change = name, attempt, why, "trying a change again");
+                        pause(attempt).await;
+                        attempt += 1;
+                    }
+                    Err(Error::Locked(why)) if C::PATIENT && Instant::now() < deadline => {
+                        recording::locked(name);
+                        tracing::debug!(change = name, why, "a change waits for a lock");
+                        again = true;
+                        pause(ATTEMPTS_MAX).await;
+                    }
+                    settled => return settled.map_err(Error::settled),
+                }
+            }
+        });
+        let (name, began) = (recording::change_name::<C>(), Instant::now());
+        let work = work.instrument(span!("change", berth.change = name)).in_current_span();
+        let ended = tokio::spawn(work).await;
+        let result =
+            ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
+        recording::change(name, &result, began.elapsed());
+        result.inspect_err(Error::note)
+    }
+
+    /// Runs one transaction on a connection of the pool. If it has no outcome in time, it continues in the
+    /// background and keeps its connection: the server would keep the session of a commit that hangs.
+    pub(super) async fn attempt<C: Change>(
+        &self,
+        change: &Arc<C>,
+        (recorder, found): (&Recorder, &FoundFaults),
+        (again, deadline): (bool, Instant),
+    ) -> Result<C::Outcome> {
+        let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
+        let permits = self.write_limits.connection(again, patience);
+        let permits = permits.instrument(span!("queue")).await?;
+        let term = self.primary().term()?;
+        let began = Instant::now();
+        let acquired = term.during(async { Ok(term.pool().acquire().await?) });
+        let acquired = acquired.instrument(span!("connection", db.system.name = "postgresql"));
+        let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
+        recording::pool_wait(began.elapsed());
+        let (change, report_only) = (Arc::clone(change), self.report_only());
+        let observers = Observers {
+            recorder: recorder.clone(),
+            found: found.clone(),
+            history: self.primary().options().history,
+            events: self.primary().options().events,
+            spans: Spans::current(),
+        };
+        let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
+            let _permits = permits;
+            let transaction = transact(&mut conn, change.as_ref(), report_only, observers);
+            let settled = term.make(transaction).await;
+            if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
+                // The session may be dead or in doubt, so it is never used again.
+                drop(timeout(CLOSE_MAX, conn.close()).await);
+            }
+            settled
+        });
+        if let Ok(settled) = timeout_at(deadline, &mut work).await {
+            return settled;
+        }
+        let rest: BoxFuture<'static, ()> = Box::pin(async move { drop(work.await) });
+        tokio::spawn(rest.in_current_span());
+        self.primary().suspect();
+        // It may have been committed nevertheless.
+        Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))
+    }
+}

@@ -1,0 +1,81 @@
+//! Options of a store.
+
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+
+use super::effects::Effect;
+use super::events::event::Event;
+use super::history::summary::Summary;
+
+/// Options of a store.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// The hosts that may be the primary, each with its connection options.
+    pub hosts: Vec<PgConnectOptions>,
+    /// The size of the pool for single changes and consumer reads. The change feed, the claim writers
+    /// and the probes of the hosts use connections of their own.
+    pub connections: u32,
+    /// Allows claims in units that other groups have exclusively, and reports them in the log.
+    pub report_only: bool,
+    /// Time after an acknowledged heartbeat during which reads are served; `None`: always.
+    pub lease: Option<Duration>,
+    /// Settings for pruning the change log and the history.
+    pub pruning: Pruning,
+    /// Settings of the history of changes; `None`: it is off.
+    pub history: Option<History>,
+    /// Settings of the log of events; `None`: it is off.
+    pub events: Option<EventLog>,
+}
+
+impl StoreOptions {
+    /// Returns options for one server, with the default rules.
+    pub fn at(host: PgConnectOptions, connections: u32) -> Self {
+        let (hosts, pruning) = (vec![host], Pruning::default());
+        Self {
+            hosts,
+            connections,
+            report_only: false,
+            lease: None,
+            pruning,
+            history: None,
+            events: None,
+        }
+    }
+}
+
+/// Settings for pruning the change log.
+#[derive(Clone, Copy, Debug)]
+pub struct Pruning {
+    /// Minimum age of the snapshot up to which the log is pruned, and the interval of pruning. A replica that
+    /// has not refreshed for longer may have to read everything again.
+    pub period: Duration,
+    /// Maximum number of rows that one statement removes.
+    pub piece: u16,
+    /// Pause after each of them.
+    pub pause: Duration,
+}
+
+impl Default for Pruning {
+    fn default() -> Self {
+        Self { period: Duration::from_mins(1), piece: 5000, pause: Duration::from_millis(50) }
+    }
+}
+
+/// Settings of the log of events.
+#[derive(Clone, Copy, Debug)]
+pub struct EventLog {
+    /// Age at which events are removed, in hours.
+    pub hours: u16,
+    /// Writes events as a JSON list.
+    pub write: fn(&[Event<'_>]) -> String,
+}
+
+/// Settings of the history.
+#[derive(Clone, Copy, Debug)]
+pub struct History {
+    /// Age at which entries are removed, in days.
+    pub days: u16,
+    /// Describes an effect in words.
+    pub summary: fn(&Effect) -> Summary,
+}

@@ -1,0 +1,86 @@
+//! A write transaction, with what it has changed so far.
+
+use std::collections::BTreeSet;
+
+use sqlx::PgConnection;
+
+use super::effects::{Effect, Recorder};
+use super::events::event::NotedChanges;
+use super::found_faults::FoundFaults;
+use super::options::{EventLog, History};
+use super::world_rows::CATALOGUE;
+use crate::model::ProviderId;
+use crate::observe::spans::Spans;
+
+/// A write transaction, and the providers and names that it has changed so far.
+#[derive(Debug)]
+pub struct Tx<'c> {
+    pub(super) conn: &'c mut PgConnection,
+    /// Allows claims in units that other groups have exclusively, and reports them.
+    pub(super) report_only: bool,
+    /// The recorder of effects.
+    pub(super) recorder: Recorder,
+    /// Takes the faults if the change is refused.
+    pub(super) found: FoundFaults,
+    /// Settings of the history of changes; `None`: it is off.
+    pub(super) history: Option<History>,
+    /// Effects to record after the commit, each with its recorder.
+    pub(super) effects: Vec<(Recorder, Effect)>,
+    /// Changes for the log of events; `None`: it is off.
+    pub(super) noted: Option<NotedChanges>,
+    /// The spans of the requests behind it.
+    pub(super) spans: Spans,
+    pub(super) touched: BTreeSet<i64>,
+}
+
+/// The observers of a transaction.
+#[derive(Debug)]
+pub(super) struct Observers {
+    /// The recorder of effects.
+    pub(super) recorder: Recorder,
+    /// Takes the faults if the change is refused.
+    pub(super) found: FoundFaults,
+    /// Settings of the history of changes; `None`: it is off.
+    pub(super) history: Option<History>,
+    /// Settings of the log of events; `None`: it is off.
+    pub(super) events: Option<EventLog>,
+    /// The spans of the requests behind it.
+    pub(super) spans: Spans,
+}
+
+impl<'c> Tx<'c> {
+    /// Makes a transaction for reads that changes use as well.
+    pub(super) fn reading(conn: &'c mut PgConnection, report_only: bool) -> Self {
+        Tx {
+            conn,
+            report_only,
+            recorder: Recorder::none(),
+            found: FoundFaults::ignoring(),
+            history: None,
+            effects: Vec::new(),
+            noted: None,
+            spans: Spans::current(),
+            touched: BTreeSet::new(),
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Marks a provider as visibly changed.
+    pub(super) fn touch(&mut self, provider: ProviderId) {
+        self.touched.insert(provider.0);
+        if let Some(noted) = &mut self.noted {
+            noted.providers.insert(provider.0);
+        }
+    }
+
+    /// Marks a provider of which only use and generation change, by consumers that are recorded separately.
+    pub(super) fn touch_use(&mut self, provider: ProviderId) {
+        self.touched.insert(provider.0);
+    }
+
+    /// Marks the names of classes or traits as changed.
+    pub(super) fn touch_catalogue(&mut self) {
+        self.touched.insert(CATALOGUE);
+    }
+}

@@ -1,0 +1,122 @@
+//! Requests to the claim writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tracing::Span;
+use uuid::Uuid;
+
+use crate::observe::request_context::{self, RequestContext};
+use crate::observe::spans::{self};
+use crate::store::consumer_claim::ConsumerClaim;
+use crate::store::effects::Recorder;
+use crate::store::error::Result;
+use crate::store::found_faults::FoundFaults;
+use crate::store::sessions::WRITE_MAX;
+
+/// Maximum number of requests in one transaction.
+pub(super) const BATCH_MAX: usize = 64;
+
+/// Time that a caller waits. A job that has not been started by then is never written; one that has been
+/// started may be.
+pub(super) const WAIT_MAX: Duration = WRITE_MAX;
+
+/// A request to the writer.
+#[derive(Clone, Debug)]
+pub(in crate::store) enum Job {
+    /// See [`Request::Replace`](crate::model::claim::Request::Replace).
+    Replace(Vec<ConsumerClaim>, JobOrigin),
+    /// See [`Request::Release`](crate::model::claim::Request::Release).
+    Release(Uuid, JobOrigin),
+}
+
+/// The request that a job comes from.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct JobOrigin {
+    /// The recorder of the effects of the job.
+    pub(super) recorder: Recorder,
+    /// The span in which the caller waits for the job.
+    pub(super) span: Span,
+    pub(super) request: Option<Arc<RequestContext>>,
+    /// Takes the faults of the job if it is refused.
+    pub(super) found: FoundFaults,
+}
+
+impl JobOrigin {
+    /// Returns the present request.
+    pub(in crate::store) fn current() -> Self {
+        let (recorder, request) = (Recorder::current(), request_context::current());
+        Self { recorder, span: Span::current(), request, found: FoundFaults::current() }
+    }
+
+    /// Returns an origin without a request.
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
+        let (recorder, found) = (Recorder::none(), FoundFaults::ignoring());
+        Self { recorder, span: Span::none(), request: None, found }
+    }
+}
+
+impl Job {
+    pub(super) fn claims(&self) -> &[ConsumerClaim] {
+        match self {
+            Self::Replace(claims, _) => claims,
+            Self::Release(..) => &[],
+        }
+    }
+
+    /// Returns the named consumers.
+    pub(super) fn consumers(&self) -> impl Iterator<Item = Uuid> {
+        let released = match self {
+            Self::Replace(..) => None,
+            Self::Release(consumer, _) => Some(*consumer),
+        };
+        self.claims().iter().map(|claim| claim.consumer).chain(released)
+    }
+
+    /// Returns the request that it comes from.
+    pub(super) fn origin(&self) -> &JobOrigin {
+        match self {
+            Self::Replace(_, origin) | Self::Release(_, origin) => origin,
+        }
+    }
+
+    /// Returns the named providers.
+    pub(super) fn providers(&self) -> impl Iterator<Item = Uuid> {
+        self.claims().iter().flat_map(|claim| &claim.wants).map(|(provider, ..)| *provider)
+    }
+}
+
+/// Makes the span in which jobs are written together: log lines in it carry the ids of all their requests.
+pub(super) fn span_of(jobs: &[&Job]) -> Span {
+    if let [job] = jobs {
+        return job.origin().span.clone();
+    }
+    let requests = jobs.iter().filter_map(|job| job.origin().request.as_ref());
+    let ids: Vec<&str> = requests.map(|request| request.id.as_str()).collect();
+    tracing::error_span!(target: spans::REQUESTS, parent: None, "claims", request_ids = ids.join(" "))
+}
+
+/// A job with the channel for its outcome.
+#[derive(Debug)]
+pub(super) struct WaitingJob {
+    pub(super) job: Job,
+    pub(super) answer: oneshot::Sender<Result<()>>,
+    pub(super) arrived: Instant,
+    /// The span of the wait for the writer.
+    pub(super) queued: Span,
+}
+
+impl WaitingJob {
+    /// Ends the wait for the writer.
+    pub(super) fn begin(&mut self) {
+        self.queued = Span::none();
+    }
+
+    pub(super) fn end(self, outcome: Result<()>) {
+        // The caller may have gone away.
+        drop(self.answer.send(outcome));
+    }
+}
