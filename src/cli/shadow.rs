@@ -8,8 +8,8 @@ use clap::Args;
 
 use crate::config::LogOptions;
 use crate::config::values::{bounded, count, seconds};
+use crate::http::edge::bounds::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::edge::listener::Endpoint;
-use crate::http::edge::server::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::edge::tls::Files;
 use crate::moving::shadow::{self, Options, ServiceUrl};
 use crate::observe::telemetry::Telemetry;

@@ -6,16 +6,18 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::Request;
 use axum::response::Response;
 use futures_util::future::Either;
-use tower::{ServiceExt, service_fn};
+use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::app::{App, Options};
-use super::operator::{self, Operator};
-use super::placement::{self, Placement};
-use super::planner::{self, Planner};
-use super::{Api, Connection, api};
+use super::connection::{Api, Connection, WriteError};
+use super::layers::service::HttpService;
+use super::operator::context::Operator;
+use super::placement::dialect::Placement;
+use super::planner::dialect::Planner;
+use super::{api, operator, placement, planner};
 use crate::http::admin::health::{self, Readiness};
 use crate::http::layers::audited::AuditLayer;
-use crate::http::layers::middleware::{self, HttpService};
+use crate::http::layers::middleware;
 use crate::http::layers::proxy::Trusted;
 
 /// The application once it is open; 503 until then.
@@ -52,6 +54,17 @@ impl Backend {
                 Api::Placement => options.path_prefix.trim_end_matches('/').into(),
                 Api::Planner => Arc::default(),
             };
+            let audited = {
+                let opened = Arc::clone(&opened);
+                let api = match api {
+                    Api::Placement => RequestedApi::Placement,
+                    Api::Planner => RequestedApi::Planner,
+                };
+                let audit = AuditLayer::of(options.audit.clone(), options.history);
+                ServiceBuilder::new()
+                    .option_layer(audit)
+                    .service(service_fn(move |request| dispatch(api, Arc::clone(&opened), request)))
+            };
             let apis = service_fn(move |request| {
                 if health::handles(&request, &prefix) {
                     let (opened, readiness) = (Arc::clone(&opened), Arc::clone(&readiness));
@@ -62,17 +75,14 @@ impl Backend {
                     };
                     return Either::Left(Box::pin(response));
                 }
-                let requested = match api {
-                    Api::Placement if operator::handles(&request, &prefix) => {
-                        RequestedApi::Operator
-                    }
-                    Api::Placement => RequestedApi::Placement,
-                    Api::Planner => RequestedApi::Planner,
-                };
-                Either::Right(dispatch(requested, Arc::clone(&opened), request))
+                // Requests to the operator API change nothing, whatever their method.
+                if api == Api::Placement && operator::handles(&request, &prefix) {
+                    let operator = dispatch(RequestedApi::Operator, Arc::clone(&opened), request);
+                    return Either::Right(Either::Left(operator));
+                }
+                Either::Right(Either::Right(audited.clone().oneshot(request)))
             });
-            let (cors, audit) = (options.cors.clone(), AuditLayer::of(&options));
-            middleware::stack(apis, Arc::clone(trusted), cors, audit)
+            middleware::stack(apis, write_error(api), Arc::clone(trusted), options.cors.clone())
         };
         let (placement, planner) = (stack(Api::Placement), stack(Api::Planner));
         Self { options, readiness, opened, placement, planner }
@@ -112,6 +122,14 @@ impl Opened {
     fn new(app: Arc<App>) -> Self {
         let (placement, operator) = (placement::service(&app), operator::service(&app));
         Self { placement, operator, planner: planner::service(&app), app }
+    }
+}
+
+/// Returns how an API writes errors.
+pub(crate) fn write_error(api: Api) -> WriteError {
+    match api {
+        Api::Placement => placement::write_error,
+        Api::Planner => planner::write_error,
     }
 }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
+use berth::http::edge::bounds::Bounds;
 use berth::http::edge::listener::Endpoint;
-use berth::http::edge::server::Bounds;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};

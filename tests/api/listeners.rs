@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use berth::cli::health::{Probe, health};
+use berth::http::edge::bounds::Bounds;
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::Bounds;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 

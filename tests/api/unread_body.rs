@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use berth::http::Api;
 use berth::http::app::Options;
+use berth::http::edge::bounds::Bounds;
 use berth::http::edge::listener::Listener;
-use berth::http::edge::server::{Bounds, ServerListeners};
+use berth::http::edge::server::ServerListeners;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use berth::http::Api;
 use berth::http::app::EventSettings;
+use berth::http::edge::bounds::Bounds;
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::{Bounds, ServerListeners};
+use berth::http::edge::server::ServerListeners;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};

@@ -14,15 +14,12 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::http::api::path;
+use crate::http::layers::access_log::{HEALTHZ, READYZ};
 use crate::store::Store;
-
-/// Responds while the process is running.
-pub(in crate::http) const HEALTHZ: &str = "/healthz";
-/// Responds 200 if requests can be served.
-pub(in crate::http) const READYZ: &str = "/readyz";
 
 /// Timeout for the database.
 const READY_MAX: Duration = Duration::from_secs(5);
+
 /// For this long, a result is reused for other clients of an API: anyone can send this request, and
 /// must not cause more database queries.
 const SHARED_FOR: Duration = Duration::from_secs(1);

@@ -5,9 +5,8 @@ use std::convert::Infallible;
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 
-use super::Dialect;
+use super::dialect::{Dialect, Problem};
 use super::path::prefix;
-use super::problem::Problem;
 use crate::http::layers::external_url::ExternalUrl;
 
 impl<S: Sync> FromRequestParts<S> for ExternalUrl {
@@ -56,4 +55,5 @@ macro_rules! path_parts {
         )+
     };
 }
+
 pub(in crate::http) use path_parts;

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use tracing::Instrument as _;
 
-use super::Dialect;
-use super::problem::Problem;
+use super::dialect::{Dialect, Problem};
 use crate::fairness::turns::{Requester, Turn, Turns};
 use crate::observe::spans::{self, span};
 

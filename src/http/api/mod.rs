@@ -1,6 +1,7 @@
 //! Shared parts of the APIs: a table of [routes] as an axum router, the layers around it, extractors
 //! ([`extract`]) and responses ([`reply`], [`problem`]). [`Dialect`] is what differs between them.
 
+pub(super) mod dialect;
 pub(super) mod extract;
 pub(super) mod in_turn;
 pub(super) mod intake;
@@ -19,126 +20,26 @@ pub(super) mod text;
 
 use std::borrow::Cow;
 use std::convert::Infallible;
-use std::fmt::Debug;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::Either;
 use metrics::counter;
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
+use self::dialect::{Context, Dialect, Problem, Route, context};
 use self::path::UndecodablePath;
-use self::problem::Problem;
-use self::routes::{Route, Routed, Row};
-use super::app::{App, Options};
-use crate::http::layers::access_log::RequestInfo;
+use self::routes::Routed;
+use super::app::App;
+use super::layers::response_info::{RequestInfo, ResponseCaller};
+use super::layers::service::{HttpService, boxed};
 use crate::http::layers::around::{Before, around};
-use crate::http::layers::audited::ResponseCaller;
-use crate::http::layers::identity::Caller;
-use crate::http::layers::middleware::{HttpService, boxed, request_id};
 use crate::http::layers::panics;
-use crate::model::Refusal;
 use crate::store::effects::Origin;
-
-/// Differences between the APIs: versions, checks of every request, the choice of a row, and the
-/// form of errors.
-pub(super) trait Dialect: Copy + Debug + Eq + Send + Sync + 'static {
-    /// The versions that a row of the table applies to.
-    type Versions: Send + Sync;
-    /// Facts that the API reads from the headers of every request, apart from the caller.
-    type Facts: Debug + Send + Sync;
-    /// Machine-readable part of an error, beside the status.
-    type Code: Clone + Debug + Default + Eq + Send + Sync;
-
-    /// The name of the API in metrics.
-    const NAME: &'static str;
-    /// Whether a slash at the end of a path is ignored.
-    const IGNORES_LAST_SLASH: bool;
-
-    /// The additional path prefix of the API; may be empty.
-    fn prefix(options: &Options) -> &str;
-
-    /// Reads the headers. [`Self::understand`] reports their errors, since it runs after
-    /// authentication.
-    fn facts(headers: &HeaderMap) -> Self::Facts;
-
-    /// The caller with the roles that this API assumes.
-    fn caller(_app: &App, caller: Arc<Caller>, _request: &Parts) -> Arc<Caller> {
-        caller
-    }
-
-    /// Makes the checks of every request, whatever its path.
-    ///
-    /// # Errors
-    /// The request is invalid.
-    fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem<Self>>;
-
-    /// Chooses the row of a route for a request.
-    ///
-    /// # Errors
-    /// No row matches, or the policy does not allow it.
-    fn choose<'r>(
-        rows: &'r [Row<Self>],
-        app: &App,
-        request: &Request,
-    ) -> Result<&'r Row<Self>, Problem<Self>>;
-
-    /// The status of a refusal by the store, unless the handler chooses another.
-    fn status(why: &Refusal) -> StatusCode;
-
-    /// Writes a problem as a response.
-    fn render(problem: Problem<Self>, context: &Context<Self>) -> Response;
-
-    /// Adds the headers that every response has.
-    fn describe(_context: &Context<Self>, _answer: &mut HeaderMap) {}
-
-    /// The requested version, for the log.
-    fn version(_context: &Context<Self>) -> Option<String> {
-        None
-    }
-}
-
-/// Facts that the layers have established about a request. All of them share it.
-#[derive(Debug)]
-pub(super) struct Context<D: Dialect> {
-    pub(super) method: Method,
-    pub(super) request_id: String,
-    pub(super) facts: D::Facts,
-    caller: OnceLock<Arc<Caller>>,
-    /// The path of the matched route.
-    route: OnceLock<&'static str>,
-}
-
-impl<D: Dialect> Context<D> {
-    fn of(request: &Request) -> Self {
-        Self {
-            method: request.method().clone(),
-            request_id: request_id(request.extensions()).to_owned(),
-            facts: D::facts(request.headers()),
-            caller: OnceLock::new(),
-            route: OnceLock::new(),
-        }
-    }
-
-    /// The caller; `None` for the root, which needs no token.
-    pub(super) fn caller(&self) -> Option<&Arc<Caller>> {
-        self.caller.get()
-    }
-}
-
-/// Returns the context of a request.
-///
-/// # Errors
-/// The request did not pass the layers.
-pub(super) fn context<D: Dialect>(extensions: &Extensions) -> Result<&Context<D>, Problem<D>> {
-    let missing = || Problem::internal("a request has no context");
-    extensions.get::<Arc<Context<D>>>().map(Arc::as_ref).ok_or_else(missing)
-}
 
 /// Creates the service of an API: a router of its table, with the layers in front of it.
 ///
@@ -179,7 +80,7 @@ pub(super) fn service<D: Dialect>(
         .layer(around(respond::<D>(app)))
         .map_response(boxed)
         .layer(panics::catch(Problem::<D>::internal))
-        .map_request(move |request| path::normalized::<D>(&prefix, request))
+        .map_request(move |request| path::normalized(&prefix, D::IGNORES_LAST_SLASH, request))
         .service(questions);
     HttpService::new(service)
 }

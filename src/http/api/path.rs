@@ -6,8 +6,6 @@ use axum::http::uri::PathAndQuery;
 use axum::http::{Extensions, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::Dialect;
-
 /// Characters that are escaped in a segment: all but those that webob leaves.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
@@ -76,9 +74,13 @@ pub(in crate::http) fn prefix(extensions: &Extensions) -> &str {
 
 /// Normalizes the path for the routes: removes the configured prefix, and escapes only what needs
 /// to be.
-pub(in crate::http) fn normalized<D: Dialect>(prefix: &str, mut request: Request) -> Request {
+pub(in crate::http) fn normalized(
+    prefix: &str,
+    ignores_last_slash: bool,
+    mut request: Request,
+) -> Request {
     let (taken, rest) = split_prefix(prefix, request.uri().path());
-    let bare = if D::IGNORES_LAST_SLASH { rest.strip_suffix('/').unwrap_or(rest) } else { rest };
+    let bare = if ignores_last_slash { rest.strip_suffix('/').unwrap_or(rest) } else { rest };
     let is_normal = !rest.contains('%') && (bare == rest || rest == "/");
     if taken.is_empty() && !rest.is_empty() && is_normal {
         return request;

@@ -5,31 +5,16 @@ use std::fmt;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::Dialect;
+use super::dialect::Dialect;
+pub(in crate::http) use super::dialect::Problem;
 use super::intake::IntakeError;
-use crate::http::api::large_answers;
+use super::large_answers;
 use crate::http::layers::identity::IdentityError;
 use crate::model::Bug;
 use crate::store;
 
 /// Value of `Retry-After`, in seconds.
 pub(in crate::http) const RETRY_AFTER: &str = "1";
-
-/// An error response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::http) struct Problem<D: Dialect> {
-    pub(in crate::http) status: StatusCode,
-    /// The machine-readable code.
-    pub(in crate::http) code: D::Code,
-    /// The detail for people; empty: the standard text of the status.
-    pub(in crate::http) detail: String,
-    /// The value of `Allow`, for 405.
-    pub(in crate::http) allow: Option<String>,
-    /// The value of `WWW-Authenticate`, for 401.
-    pub(in crate::http) www_authenticate: Option<String>,
-    /// The cause, for the log only.
-    pub(in crate::http) cause: Option<String>,
-}
 
 impl<D: Dialect> Problem<D> {
     pub(in crate::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::future::ready;
 use std::ops::RangeFull;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -15,32 +14,10 @@ use futures_util::FutureExt;
 use futures_util::future::Map;
 use tower::Service;
 
-use super::{Dialect, context};
+pub(in crate::http) use super::dialect::{Answer, BoxedHandler, Elsewhere, Media, Route, Row};
+use super::dialect::{Dialect, context};
 use crate::auth::policy::Rule;
 use crate::http::app::App;
-
-/// A path with its rows.
-pub(in crate::http) struct Route<D: Dialect> {
-    /// The path in axum's syntax, with `{name}` for a variable segment.
-    pub(in crate::http) path: &'static str,
-    /// The rows, in the order of the header `Allow`.
-    pub(in crate::http) rows: Vec<Row<D>>,
-}
-
-/// One method of a path in a range of versions.
-pub(in crate::http) struct Row<D: Dialect> {
-    pub(in crate::http) method: Method,
-    /// The versions of the row.
-    pub(in crate::http) versions: D::Versions,
-    /// The response at other versions.
-    pub(in crate::http) elsewhere: Elsewhere,
-    pub(in crate::http) media: Media,
-    /// Whether the media type is checked before the version.
-    pub(in crate::http) media_before_version: bool,
-    /// Policy rules, one of which must allow the caller. Empty: anyone, or the handler checks.
-    pub(in crate::http) rules: Vec<Rule>,
-    handler: BoxedHandler,
-}
 
 /// Versions of a row in an API with a single version.
 pub(in crate::http) struct OneVersion;
@@ -50,30 +27,6 @@ impl From<RangeFull> for OneVersion {
         Self
     }
 }
-
-/// Response at versions without a matching row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Elsewhere {
-    NotFound,
-    NotAllowed,
-}
-
-/// Media types that a row checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Media {
-    /// The client must accept JSON.
-    JsonOut,
-    /// The client must send JSON.
-    JsonIn,
-    /// Neither.
-    Any,
-}
-
-/// The future of a response.
-pub(in crate::http) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
-
-/// An axum handler with any extractors.
-pub(in crate::http) type BoxedHandler = Box<dyn Fn(Request, Arc<App>) -> Answer + Send + Sync>;
 
 /// Erases the type of a handler.
 pub(in crate::http) fn boxed<H, T>(handler: H) -> BoxedHandler

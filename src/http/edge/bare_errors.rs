@@ -14,7 +14,7 @@ use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use uuid::Uuid;
 
-use crate::http::WriteError;
+use crate::http::connection::WriteError;
 use crate::http::edge::activity::Activity;
 
 /// Statuses that hyper answers with by itself, and what we have to say to them.
@@ -31,6 +31,7 @@ const REFUSALS: [(StatusCode, &str); 3] = [
         "The headers of the request are too many or too long.",
     ),
 ];
+
 /// A header that only answers without a body have.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 

@@ -2,9 +2,11 @@
 
 pub(crate) mod activity;
 mod bare_errors;
+pub mod bounds;
 pub(crate) mod connections;
 mod framing;
 pub mod listener;
+pub(crate) mod listeners;
 mod observed;
 pub mod server;
 pub(crate) mod serving;

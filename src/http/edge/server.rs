@@ -2,58 +2,30 @@
 //!
 //! Uses hyper directly, because axum's server has no timer and therefore no timeouts.
 
-use std::future::{Future, poll_fn};
-use std::io;
+use std::future::Future;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
-use rustix::io::Errno;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::bounds::{Bounds, Stage};
+use super::listeners::Listeners;
 use crate::http::admin::{self, AdminState};
+use crate::http::backend::{self, Backend};
+use crate::http::connection::{Api, Connection, WriteError};
 use crate::http::edge::activity::Phase;
 use crate::http::edge::connections::Connections;
 use crate::http::edge::listener::{Accepted, Listener, Peer};
 use crate::http::edge::serving::{Service, Serving};
 use crate::http::edge::tls::Tls;
 use crate::http::edge::unread_body;
-use crate::http::{Api, Backend, Connection, WriteError};
-use crate::observe::log_throttle::LogThrottle;
 use crate::observe::metrics;
 
-/// Pause of the listeners when the system is out of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time for aborted connections to end.
 const CUT_MAX: Duration = Duration::from_secs(1);
-
-/// Timeout for the TLS handshake and for the head of a request.
-pub const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
-/// Timeout for an idle connection after a response: longer than the minute between two requests of
-/// nova-compute.
-pub const IDLE_TIMEOUT: Duration = Duration::from_mins(2);
-
-/// Limits of a server.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Maximum number of open connections. Beyond it, the connection that has been idle longest is
-    /// closed; if none is idle, new ones wait to be accepted.
-    pub connections: usize,
-    /// Timeout for the TLS handshake, for the head of the first request, and for each further head
-    /// from its first byte.
-    pub header_timeout: Duration,
-    /// Timeout for an idle connection after a response.
-    pub idle_timeout: Duration,
-    /// Timeout for the client to read the next part of a response.
-    pub write_timeout: Duration,
-    /// Time after the stop signal during which the server still serves, but is not ready.
-    pub shutdown_delay: Duration,
-    /// Maximum time for requests in progress to finish after that.
-    pub shutdown_grace: Duration,
-}
 
 /// The listeners of the server.
 #[derive(Debug)]
@@ -64,16 +36,6 @@ pub struct ServerListeners {
     pub tls: Option<Arc<Tls>>,
     /// Listeners for metrics and health checks, without TLS.
     pub admin: Vec<Listener>,
-}
-
-/// Phase of the shutdown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Stage {
-    Open,
-    /// Accepting no new requests, finishing those in progress.
-    Finishing,
-    /// Aborting the requests in progress.
-    Over,
 }
 
 /// Serves until `stop` completes, then finishes requests in progress within the grace period. No
@@ -193,7 +155,7 @@ impl Service for ApiService {
     }
 
     fn write_error(&self) -> WriteError {
-        self.connection.api.write_error()
+        backend::write_error(self.connection.api)
     }
 
     fn unread_bounds(&self) -> unread_body::Bounds {
@@ -206,106 +168,6 @@ fn peer(accepted: &Accepted) -> Peer {
     match accepted {
         Accepted::Tcp(_, address) => Peer::Tcp(*address),
         Accepted::Unix(_) => Peer::Unix,
-    }
-}
-
-/// Several listeners, each with its purpose.
-pub(in crate::http) struct Listeners<T> {
-    all: Vec<(T, Listener)>,
-    /// Index of the listener to poll first.
-    first: usize,
-    trouble: LogThrottle,
-}
-
-impl<T: Copy> Listeners<T> {
-    pub(in crate::http) fn new(all: Vec<(T, Listener)>) -> Self {
-        Self { all, first: 0, trouble: LogThrottle::default() }
-    }
-
-    /// Returns the next connection and the purpose of its listener.
-    pub(in crate::http) async fn next(&mut self, connections: &Connections) -> (T, Accepted) {
-        loop {
-            let error = match poll_fn(|cx| self.poll(cx)).await {
-                Ok((of, accepted)) => {
-                    if let Accepted::Tcp(stream, _) = &accepted
-                        // Responses are written in full; Nagle's algorithm would only delay them.
-                        && let Err(error) = stream.set_nodelay(true)
-                    {
-                        tracing::debug!(%error, "no TCP_NODELAY");
-                    }
-                    return (of, accepted);
-                }
-                Err(error) => error,
-            };
-            let fault = Fault::of(&error);
-            admin::count_accept_error(fault.name());
-            if fault == Fault::Gone {
-                tracing::debug!(%error, "a connection ended before it was accepted");
-                continue;
-            }
-            if let Some(count) = self.trouble.count() {
-                tracing::warn!(%error, count, "accepting a connection failed");
-            }
-            connections.close_longest_idle();
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-        }
-    }
-
-    /// Polls all listeners, starting after the one that returned the last connection, so that none
-    /// starves.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<(T, Accepted)>> {
-        let (before, from) = self.all.split_at_checked(self.first).unwrap_or((&[], &self.all));
-        for (nth, (of, listener)) in from.iter().chain(before).enumerate() {
-            if let Poll::Ready(accepted) = listener.poll_accept(cx) {
-                self.first = (self.first + nth + 1) % self.all.len().max(1);
-                return Poll::Ready(accepted.map(|accepted| (*of, accepted)));
-            }
-        }
-        Poll::Pending
-    }
-}
-
-/// Kind of accept error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
-    /// The connection failed; the next one may succeed.
-    Gone,
-    /// The system is out of descriptors or memory.
-    Scarce,
-    /// Any other error, probably of the listener.
-    Other,
-}
-
-impl Fault {
-    fn of(error: &io::Error) -> Self {
-        match Errno::from_io_error(error) {
-            // accept(2) also returns pending network errors of the new connection.
-            Some(
-                Errno::CONNABORTED
-                | Errno::CONNRESET
-                | Errno::INTR
-                | Errno::PERM
-                | Errno::PROTO
-                | Errno::NOPROTOOPT
-                | Errno::NETDOWN
-                | Errno::NETUNREACH
-                | Errno::HOSTDOWN
-                | Errno::HOSTUNREACH
-                | Errno::NONET
-                | Errno::OPNOTSUPP
-                | Errno::TIMEDOUT,
-            ) => Self::Gone,
-            Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Self::Scarce,
-            Some(_) | None => Self::Other,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Scarce => "scarce",
-            Self::Other => "other",
-        }
     }
 }
 

@@ -10,27 +10,13 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tracing::field;
 
-use crate::http::admin::health::{HEALTHZ, READYZ};
+use super::request_id::{GlobalRequestId, request_id};
+use super::response_info::{RequestInfo, ResponseTrace, method_name};
+use crate::http::connection::{Api, connection};
 use crate::http::layers::around::Then;
-use crate::http::layers::middleware::{GlobalRequestId, request_id};
 use crate::http::layers::proxy::{ForwardedFrom, Remote, Trusted};
-use crate::http::layers::traced::{ResponseTrace, method_name};
-use crate::http::{Api, connection};
 use crate::observe::metrics;
 use crate::observe::spans::milliseconds;
-
-/// Facts that an API establishes about a request: an extension of the response.
-#[derive(Clone, Debug, Default)]
-pub(in crate::http) struct RequestInfo {
-    pub(in crate::http) version: Option<String>,
-    pub(in crate::http) user: Option<String>,
-    pub(in crate::http) project: Option<String>,
-    /// The path of the matched route, with `{name}` for a variable segment; `None` if no route
-    /// matches.
-    pub(in crate::http) route: Option<&'static str>,
-    /// The cause of a server error.
-    pub(in crate::http) cause: Option<String>,
-}
 
 /// Determines the client's address from trusted proxies, and writes the line when the response is
 /// ready.
@@ -152,3 +138,9 @@ impl Line {
             && (self.target == "/" || [HEALTHZ, READYZ].iter().any(|it| self.target.ends_with(it)))
     }
 }
+
+/// Responds while the process is running.
+pub(in crate::http) const HEALTHZ: &str = "/healthz";
+
+/// Responds 200 if requests can be served.
+pub(in crate::http) const READYZ: &str = "/readyz";

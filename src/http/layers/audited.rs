@@ -12,34 +12,25 @@ use axum::response::Response;
 use futures_util::future::{BoxFuture, Either};
 use tower::{Layer, Service};
 
+use super::request_id::{GlobalRequestId, request_id};
+use super::response_info::ResponseCaller;
 use crate::audit::{self, AuditLog, Entry};
-use crate::auth::policy::Caller;
-use crate::http::app::Options;
-use crate::http::layers::middleware::{GlobalRequestId, request_id};
+use crate::http::connection::{Api, connection};
 use crate::http::layers::proxy::Remote;
-use crate::http::{Api, connection, operator};
 use crate::store::effects::{Origin, Record, Recorder};
 
 /// Maximum length of a recorded path, in bytes.
 const PATH_MAX: usize = 2048;
 
-/// The caller of a request: an extension of the response.
-#[derive(Clone, Debug)]
-pub(in crate::http) struct ResponseCaller(pub(in crate::http) Arc<Caller>);
-
 #[derive(Clone, Debug)]
 pub(in crate::http) struct AuditLayer {
     log: Option<AuditLog>,
-    /// The additional path prefix of the APIs.
-    prefix: Arc<str>,
 }
 
 impl AuditLayer {
     /// Creates the layer, if changes are recorded anywhere.
-    pub(in crate::http) fn of(options: &Options) -> Option<Self> {
-        let log = options.audit.clone();
-        let prefix = options.path_prefix.trim_end_matches('/').into();
-        (log.is_some() || options.history).then_some(Self { log, prefix })
+    pub(in crate::http) fn of(log: Option<AuditLog>, has_history: bool) -> Option<Self> {
+        (log.is_some() || has_history).then_some(Self { log })
     }
 }
 
@@ -47,7 +38,7 @@ impl<S> Layer<S> for AuditLayer {
     type Service = Audited<S>;
 
     fn layer(&self, inner: S) -> Audited<S> {
-        Audited { log: self.log.clone(), prefix: Arc::clone(&self.prefix), inner }
+        Audited { log: self.log.clone(), inner }
     }
 }
 
@@ -55,7 +46,6 @@ impl<S> Layer<S> for AuditLayer {
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Audited<S> {
     log: Option<AuditLog>,
-    prefix: Arc<str>,
     inner: S,
 }
 
@@ -73,10 +63,7 @@ where
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
-        // Requests to the operator API change nothing, whatever their method.
-        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS)
-            || operator::handles(&request, &self.prefix)
-        {
+        if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
             return Either::Left(self.inner.call(request));
         }
         let facts = facts(&request);

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::Response;
@@ -11,23 +10,18 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceBuilder};
 use tower_http::compression::predicate::{Predicate, SizeAbove};
 use tower_http::compression::{CompressionLayer, CompressionLevel};
-use tower_http::request_id::{
-    MakeRequestId, PropagateRequestIdLayer, RequestId, SetRequestIdLayer,
-};
+use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
 use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
-use uuid::Uuid;
 
+use crate::http::connection::WriteError;
 use crate::http::layers::around::around;
-use crate::http::layers::audited::AuditLayer;
 use crate::http::layers::cors::{self, Cors};
 use crate::http::layers::proxy::Trusted;
+use crate::http::layers::request_id::{NewRequestId, REQUEST_ID, take_global_id};
+use crate::http::layers::service::{HttpService, Streaming};
 use crate::http::layers::traced::TracedLayer;
 use crate::http::layers::{access_log, paced, well_formed};
-use crate::model::Bug;
-
-/// Header of request ids in requests and responses.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-openstack-request-id");
 
 /// Headers whose values are never logged.
 const SECRETS: [HeaderName; 3] = [
@@ -39,15 +33,12 @@ const SECRETS: [HeaderName; 3] = [
 /// Minimum size of a response to compress, in bytes. Smaller ones fit into a few packets anyway.
 const COMPRESS_FROM: u16 = 8192;
 
-/// A boxed service of requests.
-pub(in crate::http) type HttpService = BoxCloneSyncService<Request, Response, Infallible>;
-
 /// Wraps the APIs in the stack. The first layer is the outermost.
 pub(in crate::http) fn stack<S>(
     apis: S,
+    write_error: WriteError,
     trusted: Arc<Trusted>,
     cors: Option<Cors>,
-    audit: Option<AuditLayer>,
 ) -> HttpService
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -70,53 +61,14 @@ where
         .layer(SetSensitiveRequestHeadersLayer::new(SECRETS))
         .map_response(paced::pace)
         .layer(compression)
-        .layer(around(well_formed::check))
+        .layer(around(move |request: &mut Request| well_formed::check(request, write_error)))
         .option_layer(
             cors.map(Arc::new)
                 .map(|cors| around(move |request: &mut Request| cors::share(&cors, request))),
         )
-        .option_layer(audit)
         .service(apis);
     BoxCloneSyncService::new(service)
 }
-
-/// Generates request ids of the form `req-UUID`.
-#[derive(Clone, Copy)]
-struct NewRequestId;
-
-impl MakeRequestId for NewRequestId {
-    fn make_request_id<B>(&mut self, _request: &axum::http::Request<B>) -> Option<RequestId> {
-        let id = format!("req-{}", Uuid::new_v4());
-        let value = HeaderValue::try_from(&id)
-            .unwrap_or_else(|error| Bug::raise(format!("{id:?} as a header: {error}")));
-        Some(RequestId::new(value))
-    }
-}
-
-/// The id of the client's own request, as sent by the client.
-#[derive(Clone, Debug)]
-pub(in crate::http) struct GlobalRequestId(pub(in crate::http) String);
-
-/// In a request, the header has the client's id, not that of this request.
-fn take_global_id(mut request: Request) -> Request {
-    if let Some(id) = request.headers_mut().remove(REQUEST_ID)
-        && let Some(id) = id.to_str().ok().filter(|id| is_request_id(id))
-    {
-        let id = GlobalRequestId(id.to_owned());
-        request.extensions_mut().insert(id);
-    }
-    request
-}
-
-/// Returns the id of a request.
-pub(in crate::http) fn request_id(extensions: &axum::http::Extensions) -> &str {
-    let id = extensions.get::<RequestId>().and_then(|id| id.header_value().to_str().ok());
-    id.unwrap_or_else(|| Bug::raise("a request has no id".to_owned()))
-}
-
-/// Marks a streaming response. It is not compressed, because the encoder would buffer it.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct Streaming;
 
 fn is_json(
     _status: axum::http::StatusCode,
@@ -129,23 +81,6 @@ fn is_json(
     }
     let is_one = |it: &HeaderValue| it == "application/json" || it == "application/x-ndjson";
     headers.get(header::CONTENT_TYPE).is_some_and(is_one)
-}
-
-/// Converts the body of a response to axum's type.
-pub(in crate::http) fn boxed<B>(response: axum::http::Response<B>) -> Response
-where
-    B: axum::body::HttpBody<Data = axum::body::Bytes> + Send + 'static,
-    B::Error: Into<axum::BoxError>,
-{
-    response.map(Body::new)
-}
-
-/// Returns whether a text has the form of OpenStack's request ids: `req-` and a UUID.
-fn is_request_id(text: &str) -> bool {
-    let Some(id) = text.strip_prefix("req-") else { return false };
-    let parts: Vec<&str> = id.split('-').collect();
-    let word = |part: &&str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(word)
 }
 
 #[cfg(test)]

@@ -11,5 +11,8 @@ pub(crate) mod middleware;
 mod paced;
 pub(crate) mod panics;
 pub mod proxy;
+pub(crate) mod request_id;
+pub(crate) mod response_info;
+pub(crate) mod service;
 pub(crate) mod traced;
 mod well_formed;

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use axum::http::{HeaderMap, HeaderName, header};
 use ipnet::IpNet;
 
-use crate::http::Connection;
+use crate::http::connection::Connection;
 use crate::http::edge::listener::Peer;
 
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");

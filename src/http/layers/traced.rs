@@ -24,10 +24,10 @@ use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, error_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use crate::http::connection;
-use crate::http::layers::access_log::RequestInfo;
+use super::request_id::{GlobalRequestId, request_id};
+use super::response_info::{RequestInfo, ResponseTrace, method_name};
+use crate::http::connection::connection;
 use crate::http::layers::broken_off::Progress;
-use crate::http::layers::middleware::{GlobalRequestId, request_id};
 use crate::http::layers::proxy::Remote;
 use crate::observe::request_context::RequestContext;
 use crate::observe::spans::{self, span};
@@ -35,10 +35,6 @@ use crate::observe::trace_context::TraceContext;
 
 /// Maximum length of a text attribute, in bytes.
 const TEXT_MAX: usize = 1024;
-
-/// The trace of a request: an extension of the response.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct ResponseTrace(pub(in crate::http) TraceId);
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct TracedLayer;
@@ -254,19 +250,6 @@ impl Recorded {
 impl Drop for Recorded {
     fn drop(&mut self) {
         self.span.context().span().end();
-    }
-}
-
-/// Returns a method's name if it is a common one, so that the number of names is bounded.
-pub(in crate::http) fn method_name(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::DELETE => "DELETE",
-        Method::OPTIONS => "OPTIONS",
-        _ => "_OTHER",
     }
 }
 

@@ -4,18 +4,18 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::http::connection;
+use super::request_id::request_id;
+use crate::http::connection::WriteError;
 use crate::http::layers::around::Before;
-use crate::http::layers::middleware::request_id;
 use crate::http::layers::proxy::ForwardedFrom;
 
 /// Maximum length of a proxy's prefix: every link in a response starts with it.
 const PREFIX_BYTES_MAX: usize = 512;
 
 /// Rejects requests that HTTP/1.1 does not allow.
-pub(in crate::http) fn check(request: &mut Request) -> Before {
+pub(in crate::http) fn check(request: &mut Request, write_error: WriteError) -> Before {
     match fault(request) {
-        Some(fault) => Err(Box::new(refuse(request, fault))),
+        Some(fault) => Err(Box::new(refuse(request, fault, write_error))),
         None => Ok(Box::new(|response| response)),
     }
 }
@@ -61,9 +61,8 @@ fn is_host(host: &HeaderValue) -> bool {
     host.as_bytes().iter().all(fits)
 }
 
-fn refuse(request: &Request, fault: &str) -> Response {
+fn refuse(request: &Request, fault: &str, write_error: WriteError) -> Response {
     let status = StatusCode::BAD_REQUEST;
-    let write_error = connection(request.extensions()).api.write_error();
     let (media_type, body) = write_error(status, fault, request_id(request.extensions()));
     (status, [(header::CONTENT_TYPE, media_type)], body).into_response()
 }

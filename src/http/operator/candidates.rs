@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
+use super::context::{Problem, RequestCaller, microversion};
 use super::requests::query_of;
-use super::{Problem, RequestCaller, microversion};
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, CandidateOrder};
 use crate::http::placement::allocation_candidates::{answer, order, request};
@@ -18,6 +18,7 @@ use crate::world::World;
 /// The parameters of the order.
 const ORDER: &str = "order";
 const WEIGHT: &str = "weight";
+
 /// Maximum number of weights in a request.
 const WEIGHTS_MAX: usize = 32;
 

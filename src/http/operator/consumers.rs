@@ -7,13 +7,14 @@ use axum::http::Uri;
 use serde::Deserialize;
 use uuid::Uuid;
 
+use super::context::{Problem, RequestCaller};
+use super::costly;
 use super::requests::without_parameters;
-use super::{Problem, RequestCaller, costly};
+use super::views::consumers as view;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::operator::views::consumers as view;
 use crate::http::placement::query::Query;
 use crate::http::placement::spelling::{any_uuid, dashed_uuid};
 use crate::store::consumers::{ConsumerFilter, ConsumerPage};
@@ -21,9 +22,11 @@ use crate::store::reads::{ConsumerAllocations, TypeFilter};
 
 /// The parameters of a list.
 const PARAMETERS: [&str; 6] = ["project", "user", "type", "provider", "limit", "marker"];
+
 /// Default and maximum number of consumers in a list.
 const LIMIT: i64 = 1000;
 const LIMIT_MAX: i64 = 5000;
+
 /// Maximum number of consumers in a request.
 const NAMED_MAX: usize = 1000;
 

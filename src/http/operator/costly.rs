@@ -1,7 +1,7 @@
 //! Queries of operators that may take a second of processor time. Their turns are separate from
 //! those of candidate searches, which need not wait for them.
 
-use super::Problem;
+use super::context::Problem;
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::{turn_within, work_in};
 use crate::http::app::App;

@@ -11,13 +11,13 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{Problem, RequestCaller, made_within};
+use super::context::{Problem, RequestCaller, made_within};
+use super::views::events::{Change, Event, MadeBy};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::Parts;
 use crate::http::app::App;
-use crate::http::layers::middleware::Streaming;
-use crate::http::operator::views::events::{Change, Event, MadeBy};
+use crate::http::layers::service::Streaming;
 use crate::http::placement::accept::{Accept, JSON};
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
@@ -26,8 +26,10 @@ use crate::store::events::reading::{Cursor, NextEvents, Row};
 /// Media type of one JSON value per line.
 const LINES: &str = "application/x-ndjson";
 const SSE: &str = "text/event-stream";
+
 /// The number after which a client of Server-Sent Events continues.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
 /// Pause after a failed read of the database.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -39,6 +41,7 @@ const ENDED: &str = "berth_event_answers_ended_total";
 const SLOW: &str = "the client has read nothing for too long";
 const LATE: &str = "the stream has reached its maximum duration";
 const STOPPED: &str = "the server is stopping";
+
 /// Detail of the message about missed events.
 const GAP: &str =
     "the log does not reach back to this number, or has been restarted: read everything again";

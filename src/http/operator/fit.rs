@@ -7,13 +7,13 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use uuid::Uuid;
 
+use super::context::{Problem, RequestCaller};
 use super::costly::{self, WORK_MAX};
 use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
 use super::requests::{Requests, query_of, requests};
-use super::{Problem, RequestCaller};
+use super::views::fit as view;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::operator::views::fit as view;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
 use crate::model::ProviderId;
@@ -25,14 +25,18 @@ use crate::world::{Provider, World};
 
 /// The parameter for the number of hosts and groups in a response.
 pub(super) const HOSTS: &str = "hosts";
+
 /// Default and maximum number of hosts and groups in a response.
 const HOSTS_NAMED: usize = 10;
 const HOSTS_MAX: usize = 1000;
+
 /// The parameter by which hosts are grouped.
 const BY: &str = "by";
+
 /// The parameters that exclude hosts.
 const DRAIN: &str = "drain";
 const WITHOUT: &str = "without";
+
 /// Maximum number of values of these parameters.
 const LEFT_OUT_MAX: usize = 1000;
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 
+use super::context::{Problem, RequestCaller};
 use super::costly::{self, WORK_MAX};
 use super::fit::{HOSTS, names_max, number, view_of};
 use super::requests::{Requests, query_of, requests};
-use super::{Problem, RequestCaller};
+use super::views::fragmentation as view;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::operator::views::fragmentation as view;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::search::fit::{
     CountParameters, Excluded, Fragment, HostFragments, RequestFragments, fragmentation,

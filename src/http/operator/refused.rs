@@ -10,21 +10,24 @@ use serde::de::DeserializeOwned;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use super::context::{Problem, RequestCaller};
+use super::costly;
 use super::requests::without_parameters;
-use super::{Problem, RequestCaller, costly};
+use super::views::refused as view;
 use crate::http::api::extract::path_parts;
 use crate::http::api::query::pairs;
 use crate::http::api::refused::{Kind, RefusalFacts, Refused, RefusedRequests, Status};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
-use crate::http::operator::views::refused as view;
 use crate::model::Bug;
 
 /// Default and maximum number of requests in a list.
 const LISTED: usize = 50;
 const LISTED_MAX: usize = 1000;
+
 /// Maximum number of requests with one id that are shown in detail.
 const SHOWN_MAX: usize = 20;
+
 /// Number of requests that are examined while the list is locked.
 const PART: usize = 256;
 

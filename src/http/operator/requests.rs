@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, Uri};
 
-use super::{Problem, microversion};
+use super::context::{Problem, microversion};
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::microversion::Microversion;
@@ -21,6 +21,7 @@ use crate::world::World;
 /// The parameters that name requests: a complete query, or a flavor by name or id.
 pub(super) const QUERY: &str = "query";
 pub(super) const FLAVOR: &str = "flavor";
+
 /// Maximum number of requests in one query.
 pub(super) const REQUESTS_MAX: usize = 32;
 

@@ -16,6 +16,8 @@ pub(super) mod allocation_candidates;
 pub(super) mod allocations;
 pub(super) mod body;
 mod choice;
+pub(super) mod context;
+pub(super) mod dialect;
 mod extract;
 mod inventories;
 pub(super) mod microversion;
@@ -39,21 +41,22 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use serde_json::json;
 
 use self::accept::{Accept, JSON};
 pub use self::allocation_candidates::write_candidates;
+use self::context::{caller, microversion};
+use self::dialect::{Offered, Placement, PlacementFacts};
 use self::microversion::{Microversion, Unacceptable, Versions};
 pub(super) use self::problem::{Code, Problem};
 use self::problem::{Recipient, is_absence};
-use super::api::routes::Row;
-use super::api::{self, Context, Dialect, context};
+use super::api;
+use super::api::dialect::{Context, Dialect, Row, context};
 use super::app::{App, Options};
+use super::layers::service::HttpService;
 use crate::http::api::status::title;
-use crate::http::layers::identity::Caller;
-use crate::http::layers::middleware::HttpService;
 use crate::model::Refusal;
 
 /// Creates the service of the API.
@@ -88,26 +91,6 @@ pub(super) fn error_body(
         error.insert("code".to_owned(), json!(code));
     }
     json!({"errors": [error]}).to_string()
-}
-
-/// The dialect of the Placement API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Placement;
-
-/// Facts from the headers of a request.
-#[derive(Debug)]
-pub(super) struct PlacementFacts {
-    offered: Offered,
-    microversion: OnceLock<Microversion>,
-}
-
-/// Content type and accepted types of a request.
-#[derive(Clone, Debug)]
-struct Offered {
-    /// The media type of the body.
-    content_type: Option<String>,
-    /// The accepted media types.
-    accept: Accept,
 }
 
 impl Offered {
@@ -182,16 +165,6 @@ impl Dialect for Placement {
     fn version(context: &Context<Self>) -> Option<String> {
         context.facts.microversion.get().map(Microversion::to_string)
     }
-}
-
-fn microversion(extensions: &Extensions) -> Result<Microversion, Problem> {
-    let missing = || Problem::internal("no layer has determined the version");
-    context::<Placement>(extensions)?.facts.microversion.get().copied().ok_or_else(missing)
-}
-
-fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
-    let missing = || Problem::internal("no layer has determined the caller");
-    context::<Placement>(extensions)?.caller().ok_or_else(missing)
 }
 
 pub(super) fn unacceptable(why: Unacceptable) -> Problem {

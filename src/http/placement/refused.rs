@@ -3,6 +3,7 @@
 //! Writes are kept in one place: [`keeping_refused_writes`] wraps each handler of a table that may
 //! write. The store and the generation checks record the faults for the wrapper, so handlers need
 //! no code for it.
+
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
 
@@ -12,15 +13,15 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, Method, Uri};
 use axum::response::IntoResponse;
 
+use super::context::microversion;
+use super::dialect::Placement;
 use super::microversion::Microversion;
 use super::problem::Problem;
-use super::{Placement, microversion};
-use crate::http::api::Context;
+use crate::http::api::dialect::{BoxedHandler, Context, Route};
 use crate::http::api::refused::{Kind, RefusalFacts, RequestDetails};
-use crate::http::api::routes::{BoxedHandler, Route};
 use crate::http::app::App;
-use crate::http::layers::middleware::GlobalRequestId;
-use crate::http::operator::claim_faults;
+use crate::http::layers::request_id::GlobalRequestId;
+use crate::http::operator::claim_faults::claim_faults;
 use crate::model::claim::Faults;
 use crate::search;
 use crate::store::found_faults::FoundFaults;

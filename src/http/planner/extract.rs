@@ -8,14 +8,16 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 
+use super::context::{caller, project};
+use super::dialect::Planner;
 use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, Object};
-use super::{Planner, caller, project};
 use crate::auth::policy::{Rule, planning};
 use crate::fairness::turns::{QueueFull, Requester, Turn};
+use crate::http::api::dialect::context;
 use crate::http::api::extract::path_parts;
-use crate::http::api::{context, intake};
+use crate::http::api::intake;
 use crate::http::app::{App, PlannerSettings};
 use crate::http::layers::identity::Caller;
 use crate::planning::{PlanRef, Planning};

@@ -10,6 +10,8 @@
 //! Handlers validate bodies, call [`crate::planning`], and render the result ([`views`]).
 //! [`problem`] converts all its failures.
 
+mod context;
+pub(super) mod dialect;
 mod extract;
 mod groups;
 mod mount;
@@ -27,18 +29,22 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, Method, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
+use self::context::{allowed, permit, project};
+use self::dialect::Planner;
 use self::extract::Query;
 use self::mount::Mount;
 use self::problem::Problem;
-use super::api::routes::{OneVersion, Row, methods};
-use super::api::{self, Context, Dialect, context, query};
+use super::api;
+use super::api::dialect::{Context, Dialect, Row, context};
+use super::api::query;
+use super::api::routes::OneVersion;
 use super::app::{App, Options};
+use super::layers::service::HttpService;
 use crate::auth::policy::Rule;
 use crate::http::layers::identity::Caller;
-use crate::http::layers::middleware::HttpService;
 use crate::model::Refusal;
 
 /// Creates the service of the API.
@@ -50,10 +56,6 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
 pub(super) fn write_error(status: StatusCode, detail: &str, _: &str) -> (&'static str, String) {
     ("application/json", Problem::new(status, detail).body().to_string())
 }
-
-/// The dialect of the planner's API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Planner;
 
 /// Facts about a request, whatever its path.
 #[derive(Debug, Default)]
@@ -127,28 +129,4 @@ impl Dialect for Planner {
     fn render(problem: Problem, _: &Context<Self>) -> Response {
         problem.render()
     }
-}
-
-/// Returns the caller's project; empty if it has none.
-fn project(caller: &Caller) -> &str {
-    caller.project.as_deref().unwrap_or_default()
-}
-
-/// Rejects callers that no rule allows. Rules are evaluated against the caller's own project;
-/// access to other projects is one separate rule.
-fn permit(app: &App, caller: &Caller, rules: &[Rule]) -> Result<(), Problem> {
-    let may = rules.iter().any(|rule| app.policy.check(caller, *rule, None).is_ok());
-    if may { Ok(()) } else { Err(Problem::unauthorized()) }
-}
-
-/// Returns the methods of a path as listed in `Allow`.
-fn allowed(rows: &[Row<Planner>]) -> String {
-    let others = methods(rows).into_iter().filter(|method| *method != Method::OPTIONS.as_str());
-    others.collect::<Vec<_>>().join(",")
-}
-
-/// Returns the caller, below `/v1`.
-fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
-    let missing = || Problem::internal("no layer has determined the caller");
-    context::<Planner>(extensions)?.caller().ok_or_else(missing)
 }

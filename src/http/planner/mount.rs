@@ -8,7 +8,7 @@ use axum::http::Extensions;
 use serde_json::{Value, json};
 
 use super::problem::Problem;
-use super::{placements, views};
+use super::views;
 use crate::http::api::path;
 use crate::planner::group::StoredGroup;
 use crate::planner::plan::Placement;
@@ -84,7 +84,7 @@ impl Mount {
         let mut view = views::placement(row, location);
         if let (Self::Compat, Some(fields)) = (self, view.as_object_mut()) {
             fields.insert("resource_id".to_owned(), json!(row.resource_id));
-            fields.insert("metadata".to_owned(), Value::Object(placements::metadata(row)?));
+            fields.insert("metadata".to_owned(), Value::Object(views::metadata(row)?));
             fields.insert("reserved".to_owned(), json!(row.reserved == Some(true)));
         }
         Ok(view)

@@ -12,6 +12,7 @@ use super::extract::{JsonObject, PlacementPath, Query, Tenant};
 use super::plans::{list_of, terms, text, texts};
 use super::problem::Problem;
 use super::schema::{self, BodyKey, Check, NAME_MAX, Object, optional, required};
+use super::views;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::Bug;
@@ -21,7 +22,6 @@ use crate::planner::location;
 use crate::planner::plan::Placement;
 use crate::planner::topology::Topology;
 use crate::planning::{self, Failure, Move, Planning};
-use crate::store;
 use crate::store::planner::plans::PlacementFilter;
 
 const RESERVE: [BodyKey; 3] = [
@@ -109,8 +109,11 @@ fn filters(query: &[(String, String)]) -> Option<Vec<Filter<'_>>> {
 /// Returns whether a placement matches all filters. Stops at the first that does not, so more
 /// filters than a placement has metadata take no more time.
 fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool, Failure> {
-    let metadata: Object =
-        if filters.iter().all(|filter| filter.is_field) { Object::new() } else { metadata(row)? };
+    let metadata: Object = if filters.iter().all(|filter| filter.is_field) {
+        Object::new()
+    } else {
+        views::metadata(row)?
+    };
     Ok(filters.iter().all(|filter| {
         let Filter { name, raw, json, is_id, is_field } = filter;
         let has = if *is_field { view.get(name) } else { metadata.get(*name) };
@@ -121,13 +124,6 @@ fn matches(filters: &[Filter<'_>], view: &Value, row: &Placement) -> Result<bool
             None => json.as_ref() == Some(has) && (*is_field || metadata.contains_key(*name)),
         }
     }))
-}
-
-/// Parses the metadata of a placement.
-pub(super) fn metadata(row: &Placement) -> Result<Object, Failure> {
-    serde_json::from_str(&row.metadata).map_err(|error| {
-        store::Error::inconsistent("placements", "metadata", format!("{}: {error}", row.id)).into()
-    })
 }
 
 /// `GET /v1/placements/{placement}`: by its own id, or by the orchestration id of its server.

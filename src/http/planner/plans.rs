@@ -7,11 +7,12 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode};
 use serde_json::Value;
 
+use super::context::permit;
 use super::extract::{JsonObject, PlanPath, Query, Tenant};
 use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, BodyKey, Check, NAME_MAX, Object, optional, required};
-use super::{permit, views};
+use super::views;
 use crate::auth::policy::planning as rules_of_plans;
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, PlannerSettings};
@@ -23,9 +24,9 @@ use crate::planning::{self, NewPlan, Planned, Planning, Terms, run};
 
 /// Header with the quality of a plan.
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
+
 /// Header with the resources that the plan ignores.
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
-
 const CREATE: [BodyKey; 7] = [
     optional("locations", Check::Custom("array", texts)),
     required("plan_name", Check::Name(NAME_MAX)),

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Planner, views};
+use super::dialect::Planner;
+use super::views;
 use crate::auth::keystone::Unavailable;
 use crate::http::api::problem::RETRY_AFTER;
 use crate::http::api::status;

@@ -7,13 +7,15 @@ use std::sync::Arc;
 use axum::handler::Handler;
 use axum::http::{HeaderValue, Method, header};
 
+use super::context::allowed;
+use super::dialect::Planner;
 use super::problem::Problem;
-use super::{Planner, allowed, groups, placements, plans, resources, status, versions};
+use super::{groups, placements, plans, resources, status, versions};
 use crate::auth::policy::planning as rule;
+use crate::http::api::dialect::{Answer, BoxedHandler, Row};
 use crate::http::api::reply::Reply;
-use crate::http::api::routes::{
-    self, Answer, BoxedHandler, OneVersion, Row, boxed, delete, get, head, post, put,
-};
+use crate::http::api::routes;
+use crate::http::api::routes::{OneVersion, boxed, delete, get, head, post, put};
 use crate::http::app::App;
 use crate::model::Bug;
 

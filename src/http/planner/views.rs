@@ -7,11 +7,13 @@ use serde_json::{Map, Value, json};
 use crate::model::{Goal, Level, PlacementPolicy};
 use crate::planner::draft::CurrentPlan;
 use crate::planner::group::StoredGroup;
+use crate::planner::json::Object;
 use crate::planner::plan::{Placement, PlanHead};
 use crate::planner::{Alternative, ConditionCount, Demand, HostCounts};
-use crate::planning::{ListedPlan, Planned};
+use crate::planning::{Failure, ListedPlan, Planned};
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 use crate::solver::{Cost, Counts};
+use crate::store;
 
 /// Maximum length of the list of ignored resources, in bytes: it is sent in a header, which proxies
 /// limit.
@@ -287,6 +289,13 @@ fn ascii(json: &str) -> String {
         }
     }
     text
+}
+
+/// Parses the metadata of a placement.
+pub(in crate::http) fn metadata(row: &Placement) -> Result<Object, Failure> {
+    serde_json::from_str(&row.metadata).map_err(|error| {
+        store::Error::inconsistent("placements", "metadata", format!("{}: {error}", row.id)).into()
+    })
 }
 
 #[cfg(test)]

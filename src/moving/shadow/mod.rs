@@ -39,8 +39,9 @@ use self::records::Records;
 pub use self::service::ServiceUrl;
 use self::service::{PlacementService, client_tls};
 use self::writes::Writer;
+use crate::http::edge::bounds;
 use crate::http::edge::listener::{Endpoint, Listener};
-use crate::http::edge::server::{self, serve_with};
+use crate::http::edge::server::serve_with;
 use crate::http::edge::tls::{Files, Tls};
 use crate::observe::telemetry::Telemetry;
 use crate::observe::{metrics, printable, version};
@@ -91,7 +92,7 @@ pub struct Options {
     /// Timeout for Berth's complete response.
     pub berth_timeout: Duration,
     /// Bounds of client connections.
-    pub bounds: server::Bounds,
+    pub bounds: bounds::Bounds,
 }
 
 /// Serves until stopped. Returns the summary as text.
@@ -144,7 +145,7 @@ struct ShadowListeners {
 
 /// Serves clients and operators until stopped.
 async fn serve(
-    bounds: server::Bounds,
+    bounds: bounds::Bounds,
     parts: &Components,
     listening: ShadowListeners,
     state: &Arc<AdminState>,
@@ -154,8 +155,8 @@ async fn serve(
     let proxy = Proxy::new(parts.upstream.clone(), Arc::clone(&parts.mirror));
     let answering = Admin(Arc::clone(state));
     let room = descriptors::room(descriptors::raise() / u64::from(DESCRIPTORS_EACH), 0);
-    let bounds = server::Bounds { connections: bounds.connections.min(room), ..bounds };
-    let of_admin = server::Bounds {
+    let bounds = bounds::Bounds { connections: bounds.connections.min(room), ..bounds };
+    let of_admin = bounds::Bounds {
         connections: ADMIN_CONNECTIONS,
         shutdown_grace: Duration::from_secs(1),
         ..bounds

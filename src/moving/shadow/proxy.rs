@@ -20,7 +20,7 @@ use super::recent_writes::WriteId;
 use super::route::Kind;
 use super::service::PlacementService;
 use super::tally::{Certainty, of_write};
-use crate::http::{Api, Service, UnreadBounds, WriteError};
+use crate::http::{Api, Service, UnreadBounds, WriteError, write_error};
 use crate::http_client::Failure;
 
 /// Bounds for reading the rest of a body that the upstream has not read.
@@ -45,7 +45,7 @@ impl Service for Proxy {
     }
 
     fn write_error(&self) -> WriteError {
-        Api::Placement.write_error()
+        write_error(Api::Placement)
     }
 
     fn unread_bounds(&self) -> UnreadBounds {
@@ -264,7 +264,7 @@ impl Inner {
 }
 
 fn failed(status: StatusCode, why: &str) -> Response {
-    let (kind, body) = Api::Placement.write_error()(status, why, "");
+    let (kind, body) = write_error(Api::Placement)(status, why, "");
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth::http::edge::bounds::Bounds;
 use berth::http::edge::listener::{Endpoint, Listener};
-use berth::http::edge::server::{self, Bounds, ServerListeners};
+use berth::http::edge::server::{self, ServerListeners};
 use berth::http::{Api, App};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;

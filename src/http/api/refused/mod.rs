@@ -20,7 +20,7 @@ use tracing::Span;
 
 use self::ring::{Bounds, DroppedCounts, Ring};
 use crate::http::api::json;
-use crate::http::operator::explained;
+use crate::http::operator::explanation::explained;
 use crate::observe::spans;
 use crate::search::explain::explain;
 use crate::search::{Request, budget};

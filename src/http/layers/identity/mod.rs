@@ -1,5 +1,6 @@
 //! Authentication of callers: by Keystone, or not at all.
 
+mod error;
 mod noauth;
 mod token;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 use tracing::Instrument as _;
 
+pub use self::error::IdentityError;
 pub use self::token::ByToken;
 use crate::auth::keystone::Unavailable;
 pub use crate::auth::policy::Caller;
@@ -15,6 +17,7 @@ use crate::observe::spans::span;
 
 /// Header of the caller's roles without authentication.
 const ROLES: &str = "x-roles";
+
 /// The role that planning in a project requires.
 const MEMBER: &str = "member";
 
@@ -26,17 +29,6 @@ pub enum Identity {
     NoAuth,
     /// Tokens are validated by Keystone.
     Keystone(Arc<ByToken>),
-}
-
-/// Authentication failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IdentityError {
-    /// The token is missing or invalid.
-    NoValidToken,
-    /// The same, with the value of `WWW-Authenticate`.
-    Challenged(String),
-    /// Tokens cannot be validated at present; the text is for the log.
-    Unavailable(String),
 }
 
 impl Identity {

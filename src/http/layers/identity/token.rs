@@ -6,8 +6,9 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
-use super::{Caller, IdentityError};
+use super::error::IdentityError;
 use crate::auth::keystone::{AuthOptions, Keystone, Token, Unavailable};
+use crate::auth::policy::Caller;
 use crate::http::api::path;
 use crate::http::layers::proxy::Remote;
 

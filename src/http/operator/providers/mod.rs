@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Uri};
 use futures_util::TryStreamExt;
 
 use self::writing::{Form, Include, Writing};
-use super::{Problem, RequestCaller, made_within, microversion};
+use super::context::{Problem, RequestCaller, made_within, microversion};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::turn_within;
 use crate::http::api::reply::Reply;
@@ -25,15 +25,20 @@ use crate::world::{Provider, World};
 
 /// The parameter that selects details.
 const INCLUDE: &str = "include";
+
 /// The parameters that select a tree.
 const TREE: &str = "tree";
 const IN_TREE: &str = "in_tree";
+
 /// The parameters that must not be repeated.
 const ONCE: [&str; 5] = ["name", "uuid", "resources", TREE, IN_TREE];
+
 /// Media type of one JSON value per line.
 const LINES: &str = "application/x-ndjson";
+
 /// Number of providers whose allocations are read at once.
 const PROVIDERS_AT_ONCE: usize = 500;
+
 /// Number of allocations that are written at once.
 const ALLOCATIONS_AT_ONCE: usize = 5000;
 

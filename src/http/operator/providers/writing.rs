@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use uuid::Uuid;
 
-use super::PART;
+use crate::http::api::streamed::PART;
 use crate::http::api::text::Text;
 use crate::model::Bug;
 use crate::model::provider::InventoryRow;
@@ -15,17 +15,17 @@ use crate::world::{Provider, World};
 /// Details of providers in a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that a client may ask for")]
-pub(super) struct Include {
-    pub(super) inventories: bool,
-    pub(super) usages: bool,
-    pub(super) traits: bool,
-    pub(super) aggregates: bool,
-    pub(super) allocations: bool,
+pub(in crate::http) struct Include {
+    pub(in crate::http) inventories: bool,
+    pub(in crate::http) usages: bool,
+    pub(in crate::http) traits: bool,
+    pub(in crate::http) aggregates: bool,
+    pub(in crate::http) allocations: bool,
 }
 
 /// Form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::http) enum Form {
     Json,
     /// A line of JSON with the metadata, and one for each provider.
     Lines,
@@ -33,24 +33,24 @@ pub(super) enum Form {
 
 /// A provider that is partly written.
 #[derive(Debug)]
-struct OpenProvider {
+pub(in crate::http) struct OpenProvider {
     /// The last consumer, whose object is open.
-    consumer: Option<Uuid>,
+    pub(in crate::http) consumer: Option<Uuid>,
 }
 
 /// A response being written.
 #[derive(Debug)]
-pub(super) struct Writing {
-    world: Arc<World>,
+pub(in crate::http) struct Writing {
+    pub(in crate::http) world: Arc<World>,
     /// The providers, ascending by key.
-    slots: Vec<u32>,
-    include: Include,
-    form: Form,
-    text: Text,
+    pub(in crate::http) slots: Vec<u32>,
+    pub(in crate::http) include: Include,
+    pub(in crate::http) form: Form,
+    pub(in crate::http) text: Text,
     /// Number of complete providers.
-    written: usize,
+    pub(in crate::http) written: usize,
     /// The next provider, if it is partly written.
-    open: Option<OpenProvider>,
+    pub(in crate::http) open: Option<OpenProvider>,
 }
 
 impl Writing {

@@ -2,7 +2,7 @@ use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, Method};
 
 use super::{Offered, Placement, choose};
-use crate::http::api::routes::Route;
+use crate::http::api::dialect::Route;
 use crate::http::placement::microversion::{
     AGGREGATES, CACHE_HEADERS, ENSURE_RESOURCE_CLASS, INITIAL, LATEST, Microversion, TRAITS,
 };

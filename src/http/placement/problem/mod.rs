@@ -10,8 +10,9 @@ use axum::response::{IntoResponse, Response};
 use regex::Regex;
 use serde::Serialize;
 
+use super::accept;
+use super::dialect::{Offered, Placement};
 use super::microversion::{self, Microversion};
-use super::{Offered, Placement, accept};
 use crate::auth::policy::Denied;
 use crate::http::api::problem::RETRY_AFTER;
 use crate::http::api::status::{explanation, title};

@@ -3,16 +3,18 @@
 //! Order matters twice: `Allow` lists the methods of a path in table order, and the first of
 //! several rows of a method decides the response of a version without any.
 
+use super::dialect::Placement;
 use super::microversion::{
     AGGREGATES, ALLOCATION_CANDIDATES, DELETE_ALL_INVENTORIES, ENSURE_RESOURCE_CLASS,
     POST_ALLOCATIONS, RESHAPER, RESOURCE_CLASSES, TRAITS, USAGES,
 };
 use super::{
-    Placement, aggregates, allocation_candidates, allocations, inventories, reshaper,
-    resource_classes, resource_providers, root, traits, usages,
+    aggregates, allocation_candidates, allocations, inventories, reshaper, resource_classes,
+    resource_providers, root, traits, usages,
 };
 use crate::auth::policy::rule;
-use crate::http::api::routes::{Route, delete, get, post, put, route};
+use crate::http::api::dialect::Route;
+use crate::http::api::routes::{delete, get, post, put, route};
 
 /// The route that needs no token.
 pub(super) fn root() -> Route<Placement> {

@@ -9,9 +9,9 @@ use tower::ServiceExt;
 
 use super::{Placement, Route, root, table};
 use crate::auth::policy::OPERATIONS;
+use crate::http::api::dialect::{Elsewhere, Media};
 use crate::http::api::path::normalized;
 use crate::http::api::refused::Kind;
-use crate::http::api::routes::{Elsewhere, Media};
 
 fn routes() -> Vec<Route<Placement>> {
     std::iter::once(root()).chain(table()).collect()

@@ -1,0 +1,21 @@
+//! What the layers have established about a request.
+
+use std::sync::Arc;
+
+use axum::http::Extensions;
+
+use super::dialect::Placement;
+use super::microversion::Microversion;
+use super::problem::Problem;
+use crate::http::api::dialect::{Dialect, context};
+use crate::http::layers::identity::Caller;
+
+pub(in crate::http) fn microversion(extensions: &Extensions) -> Result<Microversion, Problem> {
+    let missing = || Problem::internal("no layer has determined the version");
+    context::<Placement>(extensions)?.facts.microversion.get().copied().ok_or_else(missing)
+}
+
+pub(in crate::http) fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
+    let missing = || Problem::internal("no layer has determined the caller");
+    context::<Placement>(extensions)?.caller().ok_or_else(missing)
+}
