@@ -1,6 +1,6 @@
 //! Accepts connections from several listeners.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -7,7 +7,7 @@ use axum::http::Extensions;
 use super::dialect::Placement;
 use super::microversion::Microversion;
 use super::problem::Problem;
-use crate::http::api::dialect::{Dialect, context};
+use crate::http::api::dialect::context;
 use crate::http::layers::identity::Caller;
 
 pub(in crate::http) fn microversion(extensions: &Extensions) -> Result<Microversion, Problem> {

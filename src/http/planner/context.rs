@@ -7,7 +7,7 @@ use axum::http::{Extensions, Method};
 use super::dialect::Planner;
 use super::problem::Problem;
 use crate::auth::policy::Rule;
-use crate::http::api::dialect::{Dialect, Row, context};
+use crate::http::api::dialect::{Row, context};
 use crate::http::api::routes::methods;
 use crate::http::app::App;
 use crate::http::layers::identity::Caller;

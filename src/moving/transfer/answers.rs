@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use sqlx::PgConnection;
 
 use super::error::Error;
-use super::service::{Consumer, ProviderParts};
+use super::service::snapshot::{Consumer, ProviderParts};
 
 /// Maximum number of responses in one statement.
 const AT_ONCE: usize = 500;

@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use sqlx::{AssertSqlSafe, Row};
 
 use super::error::Error;
-use super::reference::{Database, SCHEMAS, has_types};
-use super::reference_url::{Access, Dialect};
+use super::reference::{Database, SCHEMAS, connect, has_types};
+use super::reference_url::{Access, Dialect, ReferenceUrl};
 use super::tables::{Kind, TABLES, Table};
 
 /// The table that holds the version of the schema.
@@ -34,9 +34,19 @@ struct SchemaGaps {
     denied: Vec<String>,
 }
 
+impl Database {
+    /// Connects, begins a transaction, and checks the schema.
+    pub(super) async fn open(url: &ReferenceUrl, access: Access) -> Result<Self, Error> {
+        let conn = connect(url, access).await.map_err(Error::Reference)?;
+        let mut database = Self { conn, dialect: url.dialect, schema: String::new() };
+        database.schema = version(&mut database, access).await?;
+        Ok(database)
+    }
+}
+
 /// Returns the version of the schema. Refuses databases that do not belong to OpenStack Placement, or that cannot be
 /// read.
-pub(super) async fn version(database: &mut Database, access: Access) -> Result<String, Error> {
+async fn version(database: &mut Database, access: Access) -> Result<String, Error> {
     let tables = tables(database).await?;
     let has = |name: &str| tables.iter().any(|table| table == name);
     if has("cell_mappings") || has("instances") {

@@ -11,11 +11,10 @@ use sqlx::{Connection, PgConnection};
 use super::answers::ResponseStore;
 use super::error::Error;
 use super::report::{Estimate, Report, TableRows};
+use super::resume::{Options, discard_refused, refuse_faults, resume};
 use super::service::ServiceContents;
 use super::tables::TABLES;
-use super::{
-    Options, discard_refused, findings, kept, load, refuse_faults, resume, service, staging,
-};
+use super::{findings, kept, load, service, staging};
 use crate::moving::placement_client::Client;
 use crate::moving::progress::Progress;
 use crate::store;

@@ -11,7 +11,6 @@ use sqlx::{AnyConnection, AssertSqlSafe, ConnectOptions, Connection, Row};
 use sqlx_core::any::driver::AnyDriver;
 use tokio::time::timeout;
 
-use super::checked;
 use super::chunks::{self, Chunk, Chunks, Keys};
 use super::error::Error;
 use super::reference_url::{Access, Dialect, ReferenceUrl};
@@ -43,18 +42,10 @@ pub(super) type Values = Vec<Option<String>>;
 pub(super) struct Database {
     pub(super) conn: AnyConnection,
     pub(super) dialect: Dialect,
-    schema: String,
+    pub(super) schema: String,
 }
 
 impl Database {
-    /// Connects, begins a transaction, and checks the schema.
-    pub(super) async fn open(url: &ReferenceUrl, access: Access) -> Result<Self, Error> {
-        let conn = connect(url, access).await.map_err(Error::Reference)?;
-        let mut database = Self { conn, dialect: url.dialect, schema: String::new() };
-        database.schema = checked::version(&mut database, access).await?;
-        Ok(database)
-    }
-
     pub(super) fn schema(&self) -> &str {
         &self.schema
     }

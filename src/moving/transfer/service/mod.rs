@@ -5,7 +5,7 @@
 //! providers, and releases change their usages. Once nothing has changed, the rows equal the state of the service at
 //! one time.
 
-mod snapshot;
+pub(super) mod snapshot;
 mod view;
 
 use std::collections::{BTreeSet, HashMap};
