@@ -199,7 +199,7 @@ fn a_layer_knows_only_those_below_it() {
     assert_none(&faults);
 }
 
-/// A module of a folder: the names that lead to it from there, none for the folder's own `mod.rs`.
+/// A module of a room: the names that lead to it from there, none for the room's own `mod.rs`.
 type Module = Vec<String>;
 
 #[test]

@@ -119,3 +119,23 @@ impl Fault {
 pub(in crate::http) fn count_accept_error(reason: &'static str) {
     counter!("berth_accept_errors_total", "reason" => reason).increment(1);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use rustix::io::Errno;
+
+    use super::Fault;
+
+    #[test]
+    fn a_client_that_gave_up_is_no_lack_of_descriptors() {
+        let fault = |errno: Errno| Fault::of(&io::Error::from(errno));
+        assert_eq!(fault(Errno::CONNABORTED), Fault::Gone);
+        assert_eq!(fault(Errno::PERM), Fault::Gone);
+        assert_eq!(fault(Errno::MFILE), Fault::Scarce);
+        assert_eq!(fault(Errno::NFILE), Fault::Scarce);
+        assert_eq!(fault(Errno::BADF), Fault::Other);
+        assert_eq!(Fault::of(&io::Error::other("?")), Fault::Other);
+    }
+}

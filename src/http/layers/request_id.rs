@@ -52,3 +52,24 @@ pub(in crate::http) fn is_request_id(text: &str) -> bool {
     let word = |part: &&str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(word)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::is_request_id;
+
+    #[test]
+    fn only_ids_of_openstack_are_taken_over() {
+        assert!(is_request_id("req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901"));
+        assert!(is_request_id("req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3dezzz"));
+        for other in [
+            "",
+            "req-",
+            "5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901",
+            "req-5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de9011",
+            "req-5c0bfa84-6b1c-4bbd-9d2f",
+            "req-5c0bfa84 6b1c-4bbd-9d2f-7e8a4c3de901",
+        ] {
+            assert!(!is_request_id(other), "{other}");
+        }
+    }
+}
