@@ -10,7 +10,6 @@
     reason = "kinds, hosts, classes and rules are numbered densely"
 )]
 
-mod balance;
 mod fit;
 mod lagrangian;
 mod levelled;
@@ -27,6 +26,7 @@ mod unit_fit;
 
 pub(super) use self::lagrangian::{Allowance, Effort, FitBoundScaled, Lagrangian, Prices};
 pub(super) use self::limits::Limits;
+use self::load::{LoadBound, load};
 pub(super) use self::lower_bound::{Bound, SumBounds};
 use self::parts::{apart, missing_units, parts_without_unit};
 use self::quotas::exceeds_quotas;
@@ -64,9 +64,20 @@ pub(super) fn bound(
     let bound = match state.model.problem.policy.goal {
         Goal::Pack => pack::bound(state, limits, (least, best, new_hosts), budget),
         Goal::Spread => spread::bound(state, limits, (least, best), budget)?,
-        Goal::Balance => balance::bound(state, least, budget),
+        Goal::Balance => balance_bound(state, least, budget),
     };
     Some(Bound { soft_rules, ..bound })
+}
+
+/// Completes the bound for balancing, given its components for moves and violations: the load of the policy's units,
+/// and that of hosts.
+fn balance_bound(state: &State<'_>, mut least: Cost, budget: &mut Budget<'_>) -> Bound {
+    let levels = (0..state.model.counted.len()).map(|level| load(state, level, budget));
+    let levels: Vec<LoadBound> = levels.collect();
+    let of_level = |level: usize| levels.get(level).map_or(0, LoadBound::all);
+    least.load = least.load.saturating_add(of_level(0));
+    least.host_load = least.host_load.saturating_add(of_level(1));
+    Bound { least, soft_rules: None, rest: SumBounds::Load(levels) }
 }
 
 /// A lower bound on the number of hosts that must come into use; `None` if there is provably no
