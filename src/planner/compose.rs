@@ -66,13 +66,13 @@ pub(super) fn compose(
     let ways = ways(&sizes, of_sizes, &numbers, budget)?;
     let memberships = stored_groups(stack, &groups, &all_rules);
     let in_use = rooms.iter().map(|room| room.is_in_use).collect();
-    let context = FilterContext::new(&world, &topology, around, (&hosts, Some(in_use)));
+    let context = FilterContext::new(&world, &topology, around, &hosts, Some(in_use));
     let filter = HostFilter::new(&context, stack, memberships.clone(), budget);
     in_time(budget)?;
     let current_hosts = homes.iter().map(|home| numbers.of_provider(&world, (*home)?));
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
-    let mut servers = compose_servers(stack, &current_hosts, (&ways, &filter), budget)?;
-    let stays = Level::ALL.map(|level| fixed_servers(stack, (&hosts, level), &current_hosts));
+    let mut servers = compose_servers(stack, &current_hosts, &ways, &filter, budget)?;
+    let stays = Level::ALL.map(|level| fixed_servers(stack, &hosts, level, &current_hosts));
     let rules = all_rules.into_iter().map(|rule| with_domains(rule, &servers, &hosts, budget));
     let rules = kept_rules(rules.collect(), &stays, budget)?;
     set_amounts(&mut servers, stack, &world, &classes);
@@ -176,7 +176,8 @@ fn kept_rules(
 fn compose_servers<'s>(
     stack: &'s Stack,
     current_hosts: &[Option<usize>],
-    (ways, filter): (&HashMap<&Size, Arc<Ways>>, &'s HostFilter<'_>),
+    ways: &HashMap<&Size, Arc<Ways>>,
+    filter: &'s HostFilter<'_>,
     budget: &mut Budget<'_>,
 ) -> Result<Vec<solver::Server>, Failure> {
     type ServerKey<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
@@ -246,7 +247,8 @@ impl UnitHosts {
 /// The fixed servers of a stack, with their units of a level.
 fn fixed_servers(
     stack: &Stack,
-    (hosts, level): (&[HostEntry], Level),
+    hosts: &[HostEntry],
+    level: Level,
     current_hosts: &[Option<usize>],
 ) -> FixedServers {
     let fixed = stack.servers.iter().zip(current_hosts).enumerate();

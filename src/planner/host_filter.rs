@@ -75,7 +75,7 @@ impl<'s> HostFilter<'s> {
                 continue;
             };
             budget.is_spent_with(context.hosts.len() / 8);
-            verdicts.insert(stored, context.verdicts(stored, (group.kind, group.level), budget));
+            verdicts.insert(stored, context.verdicts(stored, group.kind, group.level, budget));
         }
         let own = context.own_units(stack, &groups_of, budget);
         let mut occupied: HashMap<(Uuid, Level), HashSet<String>> = HashMap::new();
@@ -246,7 +246,8 @@ impl<'s> FilterContext<'s> {
         world: &'s World,
         topology: &'s Topology,
         around: &'s Surroundings,
-        (hosts, in_use): (&'s [HostEntry], Option<Vec<bool>>),
+        hosts: &'s [HostEntry],
+        in_use: Option<Vec<bool>>,
     ) -> Self {
         let mut exclusive: HashMap<ProviderId, Vec<&ExclusiveHost>> = HashMap::new();
         for host in &around.exclusive {
@@ -323,7 +324,8 @@ impl<'s> FilterContext<'s> {
     fn verdicts(
         &self,
         group: Uuid,
-        (kind, level): (GroupKind, Level),
+        kind: GroupKind,
+        level: Level,
         budget: &mut Budget<'_>,
     ) -> Vec<bool> {
         budget.is_spent_after(8 * self.hosts.len());

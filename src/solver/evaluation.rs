@@ -73,7 +73,7 @@ fn load(problem: &PlacementProblem, units: &CountedUnits, places: &[usize]) -> u
         load = load.saturating_add(utilisation.added((unit, &used), 0, &it, is_counted));
         for class in 0..utilisation.classes() {
             if let Some(used) = used.get_mut(unit * utilisation.classes() + class) {
-                *used += utilisation.shares((unit, class), &it, is_counted);
+                *used += utilisation.shares(unit, class, &it, is_counted);
             }
         }
     }

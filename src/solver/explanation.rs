@@ -119,7 +119,7 @@ pub fn hosts_for(problem: &PlacementProblem, server: usize, budget: &mut Budget<
     let mut left = problem.free();
     let hosts = it.ways.by_host().map(|(host, _)| host);
     hosts
-        .filter(|host| !budget.is_spent() && can_be(problem, (server, *host), &mut left, budget))
+        .filter(|host| !budget.is_spent() && can_be(problem, server, *host, &mut left, budget))
         .collect()
 }
 
@@ -128,9 +128,8 @@ fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<
     let mut left = problem.free();
     for (number, server) in problem.servers.iter().enumerate() {
         let mut hosts = server.ways.by_host();
-        let fits = hosts.any(|(host, _)| {
-            budget.is_spent() || can_be(problem, (number, host), &mut left, budget)
-        });
+        let fits = hosts
+            .any(|(host, _)| budget.is_spent() || can_be(problem, number, host, &mut left, budget));
         if budget.is_spent() {
             return None;
         }
@@ -144,7 +143,8 @@ fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<
 /// Returns whether a server alone fits on a host.
 fn can_be(
     problem: &PlacementProblem,
-    (server, host): (usize, usize),
+    server: usize,
+    host: usize,
     left: &mut [u64],
     budget: &mut Budget<'_>,
 ) -> bool {
@@ -361,7 +361,7 @@ fn counted(
                 continue;
             };
             if open.is_none_or(|first| host < first)
-                && can_be(problem, (server, host), &mut left, budget)
+                && can_be(problem, server, host, &mut left, budget)
             {
                 *open = Some(host);
             }

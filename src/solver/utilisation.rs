@@ -88,7 +88,8 @@ impl Utilisation {
     /// The utilisation that some servers add to a unit in a class, without those already counted.
     pub(super) fn shares(
         &self,
-        (unit, class): (usize, usize),
+        unit: usize,
+        class: usize,
         additions: &[Addition],
         is_counted: impl Fn(usize) -> bool,
     ) -> u64 {
@@ -108,7 +109,7 @@ impl Utilisation {
         let from = unit * self.classes;
         let mut added = 0_u64;
         for class in 0..self.classes {
-            let share = self.shares((unit, class), additions, &is_counted);
+            let share = self.shares(unit, class, additions, &is_counted);
             let used = used[from + class].saturating_add(share.saturating_mul(times));
             let rise = share.saturating_mul(used.saturating_mul(2).saturating_add(share));
             added = added.saturating_add(rise.saturating_mul(self.weights[from + class]));

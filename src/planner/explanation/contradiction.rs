@@ -103,7 +103,7 @@ impl<'c> Contradiction<'c> {
         };
         let hosts: Vec<Option<Vec<usize>>> = survey.sorts.iter().map(hosts).collect();
         let rules = view.rule_facts(case, budget);
-        let amounts = view.amounts(case, (&conditions, &hosts), budget);
+        let amounts = view.amounts(case, &conditions, &hosts, budget);
         let without_unit = without_unit(view.composed, &rules);
         let names = |hosts: &Vec<usize>| view.units(Level::Host, hosts);
         let places = hosts.iter().map(|hosts| Places(hosts.as_ref().map(names))).collect();
@@ -240,7 +240,8 @@ impl View<'_> {
     fn amounts(
         &self,
         case: &Case<'_>,
-        (conditions, hosts): (&BTreeSet<Condition>, &[Option<Vec<usize>>]),
+        conditions: &BTreeSet<Condition>,
+        hosts: &[Option<Vec<usize>>],
         budget: &mut Budget<'_>,
     ) -> Vec<AmountFact> {
         let Composed { world, pools, problem, .. } = self.composed;

@@ -52,7 +52,7 @@ pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
     let topology = Topology::of(&composed.world, around.racks_by_names);
     let hosts = entries(case, &topology, budget);
     let is_known = !budget.is_spent();
-    let context = FilterContext::new(&composed.world, &topology, around, (&hosts, None));
+    let context = FilterContext::new(&composed.world, &topology, around, &hosts, None);
     let filter = HostFilter::new(&context, stack, composed.memberships.clone(), budget);
     let number: HashMap<ProviderId, usize> =
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
@@ -173,7 +173,7 @@ fn count(
             _ => Vec::new(),
         };
         failing.conditions.extend(known.into_iter().map(Failed::other));
-        tally.add((root.id(), &host.name), &failing, &dispensable);
+        tally.add(root.id(), &host.name, &failing, &dispensable);
         let pattern: Vec<usize> = failing.conditions.iter().map(|it| it.condition).collect();
         budget.is_spent_after(8 * pattern.len());
         *patterns.entry(pattern).or_insert(0) += 1;

@@ -31,8 +31,8 @@ impl Survey {
         failing: &Failing,
         checks: &mut HostChecks<'_>,
     ) {
-        let host = (root.id(), root.name());
-        self.tally.add(host, failing, &checks.dispensable(root, failing));
+        let dispensable = checks.dispensable(root, failing);
+        self.tally.add(root.id(), root.name(), failing, &dispensable);
         let mask = failing.conditions.iter().fold(0, |mask, it| mask | bit(it.condition));
         self.add_failing(mask, 1);
     }

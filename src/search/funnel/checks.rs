@@ -97,7 +97,7 @@ impl<'w> HostChecks<'w> {
         self.work += tree.len() * self.probes.len() + self.roots.len() + 8;
         for slot in tree {
             for (probe, state) in self.probes.iter().zip(&mut state) {
-                probe.test(self.world, (slot, true), state);
+                probe.test(self.world, slot, true, state);
             }
         }
         let probed =
@@ -208,7 +208,7 @@ impl<'w> HostChecks<'w> {
         for slot in self.world.sharing_with(id) {
             looked_at += self.probes.len();
             for (probe, state) in self.probes.iter().zip(&mut state) {
-                probe.test(self.world, (slot, false), state);
+                probe.test(self.world, slot, false, state);
             }
         }
         self.work += looked_at;

@@ -67,7 +67,7 @@ pub fn funnel(
     for root in hosts(world) {
         let failing = checks.failing(&root);
         let dispensable = checks.dispensable(&root, &failing);
-        tally.add((root.id(), root.name()), &failing, &dispensable);
+        tally.add(root.id(), root.name(), &failing, &dispensable);
         if is_enough(checks.take_work()) {
             return Funnel { is_complete: false, ..tally.finish() };
         }

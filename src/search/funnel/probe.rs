@@ -71,12 +71,12 @@ impl Probes {
     pub(super) fn of(world: &World, request: &Request, conditions: &[Condition]) -> Self {
         let mut all = Self { probes: Vec::new(), roots: Vec::new() };
         for (number, condition) in conditions.iter().enumerate() {
-            all.add(number, condition, (world, request));
+            all.add(number, condition, world, request);
         }
         all
     }
 
-    fn add(&mut self, number: usize, condition: &Condition, (world, request): (&World, &Request)) {
+    fn add(&mut self, number: usize, condition: &Condition, world: &World, request: &Request) {
         let one = |name: &String| match world.trait_id(name) {
             Some(id) => world.carriers(id),
             None => Set::default(),
@@ -178,7 +178,7 @@ impl Probe {
         ProbeState { is_present, ..ProbeState::default() }
     }
 
-    pub(super) fn test(&self, world: &World, (slot, is_own): (u32, bool), state: &mut ProbeState) {
+    pub(super) fn test(&self, world: &World, slot: u32, is_own: bool, state: &mut ProbeState) {
         if state.is_met {
             return;
         }

@@ -166,12 +166,7 @@ impl<C> Tally<C> {
 
     /// Adds a host with the conditions that rule it out, and those, by position, each of which it would fit
     /// without.
-    pub fn add(
-        &mut self,
-        (id, host): (ProviderId, &str),
-        failing: &Failing,
-        dispensable: &[usize],
-    ) {
+    pub fn add(&mut self, id: ProviderId, host: &str, failing: &Failing, dispensable: &[usize]) {
         let Self { funnel, .. } = self;
         funnel.hosts += 1;
         funnel.undecided += usize::from(!failing.is_decided);
@@ -190,16 +185,11 @@ impl<C> Tally<C> {
                 }
             }
         }
-        self.add_near((id, host), failing, dispensable);
+        self.add_near(id, host, failing, dispensable);
     }
 
     /// Adds a host that would fit without any one of some conditions.
-    fn add_near(
-        &mut self,
-        (id, host): (ProviderId, &str),
-        failing: &Failing,
-        dispensable: &[usize],
-    ) {
+    fn add_near(&mut self, id: ProviderId, host: &str, failing: &Failing, dispensable: &[usize]) {
         let Self { funnel, nearest } = self;
         for position in dispensable {
             if let Some(counted) = funnel.conditions.get_mut(*position) {

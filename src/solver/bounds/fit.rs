@@ -55,7 +55,7 @@ pub(super) fn fit_bound(
             budget.is_spent_after(open_ones.map(|it| 4 * it.members.len()).sum());
             let fit_cost = state.model.fit_costs[*host];
             for clique in cliques.iter_mut().filter(|it| it.is_open()) {
-                open -= usize::from(clique.fill(state, (*host, most(*host)), fit_cost));
+                open -= usize::from(clique.fill(state, *host, most(*host), fit_cost));
             }
         }
     }
@@ -120,7 +120,7 @@ impl Clique {
     }
 
     /// Fills a host with at most `most` servers of each kind. Returns whether it was the last one needed.
-    fn fill(&mut self, state: &State<'_>, (host, most): (usize, usize), fit_cost: u64) -> bool {
+    fn fill(&mut self, state: &State<'_>, host: usize, most: usize, fit_cost: u64) -> bool {
         let mut can_be = false;
         for it in &mut self.members {
             if it.left == 0 && can_be {

@@ -89,8 +89,8 @@ impl Limits {
             None => (Offers::default(), Offers::default()),
             Some(units) => {
                 let is_in_use = |host: usize| hosts[host].in_use;
-                let in_use = Offers::of(state, (units, &cliques), &is_in_use, budget);
-                (in_use, Offers::of(state, (units, &cliques), &|_| true, budget))
+                let in_use = Offers::of(state, units, &cliques, &is_in_use, budget);
+                (in_use, Offers::of(state, units, &cliques, &|_| true, budget))
             }
         };
         let potential = potential(state, &in_use, &all, budget);
@@ -126,7 +126,8 @@ fn exclusive_classes(state: &State<'_>) -> (Vec<usize>, usize) {
 impl Offers {
     fn of(
         state: &State<'_>,
-        (units, cliques): (&CountedUnits, &[Option<usize>]),
+        units: &CountedUnits,
+        cliques: &[Option<usize>],
         counts: &dyn Fn(usize) -> bool,
         budget: &mut Budget<'_>,
     ) -> Self {
@@ -165,7 +166,7 @@ impl Offers {
                     budget.is_spent_after(cliques.len());
                     let clique = cliques.iter().enumerate().filter(|(_, it)| **it == Some(rule));
                     let kinds: Vec<usize> = clique.map(|(kind, _)| kind).collect();
-                    UnitFitTable::of(state, (units, &kinds), counts, budget)
+                    UnitFitTable::of(state, units, &kinds, counts, budget)
                 })
                 .collect(),
         }

@@ -63,7 +63,7 @@ pub(super) fn bound(
     }
     let bound = match state.model.problem.policy.goal {
         Goal::Pack => pack::bound(state, limits, (least, best, new_hosts), budget),
-        Goal::Spread => spread::bound(state, limits, (least, best), budget)?,
+        Goal::Spread => spread::bound(state, limits, least, best, budget)?,
         Goal::Balance => balance_bound(state, least, budget),
     };
     Some(Bound { soft_rules, ..bound })

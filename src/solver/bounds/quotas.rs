@@ -18,7 +18,7 @@ pub(super) fn exceeds_quotas(state: &State<'_>, budget: &mut Budget<'_>) -> bool
         budget.is_spent_after(counts.len() + 2 * quota.kinds.len());
         match &model.problem.rules[quota.rule] {
             Rule::Skew(skew) => {
-                let room = room(state, (nth, quota), budget);
+                let room = room(state, nth, quota, budget);
                 let of_domain = quota.domains.iter().map(|domain| counts[*domain]);
                 let all = of_domain.clone().sum::<u64>() + left;
                 let average = all.div_ceil((quota.domains.len() as u64).max(1));
@@ -41,9 +41,7 @@ pub(super) fn exceeds_quotas(state: &State<'_>, budget: &mut Budget<'_>) -> bool
                 };
                 let is_simple = quota.kinds.len() == 1 && quota.kinds.iter().all(is_plenty);
                 let is_simple = is_simple && quota.level == Level::Host;
-                left > 0
-                    && !is_simple
-                    && room(state, (nth, quota), budget).iter().sum::<u64>() < left
+                left > 0 && !is_simple && room(state, nth, quota, budget).iter().sum::<u64>() < left
             }
             Rule::Together(..) | Rule::Apart(..) | Rule::Alone(..) => false,
         }
@@ -51,7 +49,7 @@ pub(super) fn exceeds_quotas(state: &State<'_>, budget: &mut Budget<'_>) -> bool
 }
 
 /// The room of each unit for further servers of a quota, as an upper bound.
-fn room(state: &State<'_>, (nth, quota): (usize, &Quota), budget: &mut Budget<'_>) -> Vec<u64> {
+fn room(state: &State<'_>, nth: usize, quota: &Quota, budget: &mut Budget<'_>) -> Vec<u64> {
     let model = state.model;
     let counts = &state.quota_counts[nth];
     let mut room = vec![0_u64; counts.len()];

@@ -15,7 +15,8 @@ use crate::solver::state::State;
 pub(super) fn bound(
     state: &State<'_>,
     limits: &Limits,
-    (mut least, best): (Cost, Option<&Cost>),
+    mut least: Cost,
+    best: Option<&Cost>,
     budget: &mut Budget<'_>,
 ) -> Option<Bound> {
     least.per_unit = counts(state, 0, budget)?;

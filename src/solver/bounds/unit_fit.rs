@@ -27,7 +27,8 @@ impl UnitFitTable {
     /// Computes the table for the hosts that count and are open to one of these kinds, before anything is placed.
     pub(super) fn of(
         state: &State<'_>,
-        (units, kinds): (&CountedUnits, &[usize]),
+        units: &CountedUnits,
+        kinds: &[usize],
         counts: impl Fn(usize) -> bool,
         budget: &mut Budget<'_>,
     ) -> Self {

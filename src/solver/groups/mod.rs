@@ -137,7 +137,7 @@ pub fn rules(groups: &[Group], servers: usize) -> Result<GroupRules, GroupError>
             continue;
         }
         if let Some(weight) = group.terms.soft {
-            let soft = soft(&nesting, (number, group), (weight, all))?;
+            let soft = soft(&nesting, number, group, weight, all)?;
             found.soft_rules.extend(soft.map(|soft| (number, soft)));
             continue;
         }
@@ -180,8 +180,10 @@ fn counting(group: &Group, servers: &[usize]) -> impl Iterator<Item = Rule> {
 /// The rule of a soft group; exclusivity has no soft rule.
 fn soft(
     nesting: &Nesting<'_>,
-    (number, group): (usize, &Group),
-    (weight, servers): (u32, Vec<usize>),
+    number: usize,
+    group: &Group,
+    weight: u32,
+    servers: Vec<usize>,
 ) -> Result<Option<SoftRule>, GroupError> {
     let (kind, parts) = match group.kind {
         GroupKind::Affinity => (SoftRuleKind::Together, vec![servers]),

@@ -69,7 +69,7 @@ pub(in crate::solver) fn bundles(
     let mut bound: Vec<usize> = Vec::new();
     for (number, rule) in problem.rules.iter().enumerate() {
         bind(&mut bundles, &bundle_of, (number, rule), (&mut bound, &mut *budget))?;
-        restrict(&mut bundles, &bound, (rule, units), budget)?;
+        restrict(&mut bundles, &bound, rule, units, budget)?;
     }
     for (number, soft) in problem.soft_rules.iter().enumerate() {
         for (part, servers) in soft.parts.iter().enumerate() {
@@ -124,7 +124,8 @@ fn loads(
 fn restrict(
     bundles: &mut [Bundle],
     bound: &[usize],
-    (rule, units): (&Rule, &Units),
+    rule: &Rule,
+    units: &Units,
     budget: &mut Budget<'_>,
 ) -> Option<()> {
     let domains = domains(rule, units);

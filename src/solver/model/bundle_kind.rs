@@ -89,7 +89,7 @@ pub(super) fn kinds(
         bundle.kind = *known.entry(key).or_insert(kinds.len());
         if bundle.kind == kinds.len() {
             budget.is_spent_after(8 * bundle.servers.len() + most.len());
-            kinds.push(kind(problem, bundle, roles, (&loads[bundle.load].least, &most)));
+            kinds.push(kind(problem, bundle, roles, &loads[bundle.load].least, &most));
         }
         kinds[bundle.kind].bundles.push(nth);
     }
@@ -154,7 +154,8 @@ fn kind(
     problem: &PlacementProblem,
     first: &Bundle,
     rules: Vec<(usize, Option<usize>)>,
-    (least, most): (&[u64], &[u64]),
+    least: &[u64],
+    most: &[u64],
 ) -> BundleKind {
     let mut apart = [false; 3];
     for (rule, role) in &rules {

@@ -7,9 +7,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::incumbent::{Incumbent, Preferred, SharedIncumbent};
-use super::preference::{preference, shuffled};
+use super::preference::preference;
 use super::pricing::{Priced, Pricing, PricingInputs};
 use super::pruning::Pruning;
+use super::random::shuffled;
 use crate::solver::bounds::{Limits, bound, feasible};
 use crate::solver::budget::{Budget, Progress};
 use crate::solver::evaluation;
@@ -67,11 +68,7 @@ struct Frame {
 }
 
 impl<'p> BranchAndBound<'p> {
-    pub(super) fn new(
-        model: &'p Model<'p>,
-        limits: &'p Limits,
-        (target, least): (Cost, Cost),
-    ) -> Self {
+    pub(super) fn new(model: &'p Model<'p>, limits: &'p Limits, target: Cost, least: Cost) -> Self {
         Self {
             model,
             limits,
@@ -116,7 +113,7 @@ impl<'p> BranchAndBound<'p> {
             best: self.best.clone(),
             shared: Some(shared),
             excluded: Arc::clone(&self.excluded),
-            ..Self::new(self.model, self.limits, (self.target.clone(), self.pricing.least.clone()))
+            ..Self::new(self.model, self.limits, self.target.clone(), self.pricing.least.clone())
         }
     }
 
@@ -240,7 +237,7 @@ impl<'p> BranchAndBound<'p> {
             let mut is_dead_end = bound.least >= best.cost;
             if !is_dead_end
                 && self.is_priced
-                && self.pricing.serves(state, (bound, &best.cost), budget)
+                && self.pricing.serves(state, bound, &best.cost, budget)
             {
                 let before = self.frames.last().and_then(|frame| frame.priced.as_ref());
                 let known = PricingInputs { bound, best, before, failures: &self.failures };
@@ -339,7 +336,7 @@ impl<'p> BranchAndBound<'p> {
                         if let Some(priced) = &mut frame.priced {
                             priced.close(state, host, &mut self.pricing, budget);
                         }
-                        exhaust(state, frame, (host, is_symmetry_used), budget);
+                        exhaust(state, frame, host, is_symmetry_used, budget);
                     }
                     let best = self.best.as_ref().map(|best| best.cost.fit);
                     match next_host(state, (self.limits, best), frame, round, budget) {
@@ -375,7 +372,8 @@ impl<'p> BranchAndBound<'p> {
 fn exhaust(
     state: &mut State<'_>,
     frame: &mut Frame,
-    (host, is_symmetry_used): (usize, bool),
+    host: usize,
+    is_symmetry_used: bool,
     budget: &mut Budget<'_>,
 ) {
     let from = frame.tried.len();

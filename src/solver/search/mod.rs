@@ -74,7 +74,7 @@ pub fn solve_other(
     budget: &mut Budget<'_>,
 ) -> Outcome {
     let kept = budget.kept();
-    let outcome = search_for(problem, budget, (Objective::Optimal, known));
+    let outcome = search_for(problem, budget, Objective::Optimal, known);
     budget.release_to(kept);
     outcome
 }
@@ -94,7 +94,7 @@ pub(super) fn search(
     objective: Objective,
 ) -> Outcome {
     let kept = budget.kept();
-    let outcome = search_for(problem, budget, (objective, &[]));
+    let outcome = search_for(problem, budget, objective, &[]);
     // The search has released its memory.
     budget.release_to(kept);
     outcome
@@ -103,7 +103,8 @@ pub(super) fn search(
 fn search_for(
     problem: &PlacementProblem,
     budget: &mut Budget<'_>,
-    (objective, known): (Objective, &[Vec<usize>]),
+    objective: Objective,
+    known: &[Vec<usize>],
 ) -> Outcome {
     let model = Model::of(problem, budget);
     if budget.is_spent() {
@@ -133,10 +134,10 @@ fn search_for(
         Objective::Optimal => least.clone(),
         Objective::Feasible => Cost { moved: u64::MAX, ..Cost::default() },
     };
-    let mut search = BranchAndBound::new(&model, &limits, (target, least.clone()));
+    let mut search = BranchAndBound::new(&model, &limits, target, least.clone());
     search.exclude(known, budget);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
-    let is_all = rounds(&mut search, &mut state, (dead_ends_last, &least), budget);
+    let is_all = rounds(&mut search, &mut state, dead_ends_last, &least, budget);
     match search.best {
         Some(best) => {
             let Incumbent { cost, assignments, .. } = Arc::unwrap_or_clone(best);
@@ -153,7 +154,8 @@ fn search_for(
 fn rounds<'p>(
     search: &mut BranchAndBound<'p>,
     state: &mut State<'p>,
-    (dead_ends_last, least): (u64, &Cost),
+    dead_ends_last: u64,
+    least: &Cost,
     budget: &mut Budget<'_>,
 ) -> bool {
     let is_optimised = dead_ends_last == u64::MAX;

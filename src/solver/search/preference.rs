@@ -24,10 +24,3 @@ pub(super) fn preference(
     let (moved, violations) = (added.moved, added.violations);
     (moved, violations, added.first, added.second, Reverse(potential), added.fit)
 }
-
-/// A pseudo-random number for a host, which differs from round to round.
-pub(super) fn shuffled(host: usize, round: u64) -> u64 {
-    let mut it = (host as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round << 32);
-    it = (it ^ (it >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (it ^ (it >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 32
-}

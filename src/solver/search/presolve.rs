@@ -23,7 +23,7 @@ pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
             if budget.is_spent_after(1 + 2 * hosts.len() * model.kinds_of_rule[number].len()) {
                 return;
             }
-            let can_hold = can_hold(state, number, (*level, hosts), budget);
+            let can_hold = can_hold(state, number, *level, hosts, budget);
             if budget.is_spent() {
                 return;
             }
@@ -41,7 +41,8 @@ pub(super) fn rule_out_units(state: &mut State<'_>, budget: &mut Budget<'_>) {
 fn can_hold(
     state: &State<'_>,
     rule: usize,
-    (level, hosts): (Level, &[usize]),
+    level: Level,
+    hosts: &[usize],
     budget: &mut Budget<'_>,
 ) -> bool {
     let model = state.model;

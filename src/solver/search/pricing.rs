@@ -83,7 +83,8 @@ impl<'p> Pricing<'p> {
     pub(super) fn serves(
         &self,
         state: &State<'_>,
-        (bound, best): (&Bound, &Cost),
+        bound: &Bound,
+        best: &Cost,
         budget: &Budget<'_>,
     ) -> bool {
         // At most the open hosts of each kind, and the prices.
@@ -150,8 +151,7 @@ impl<'p> Pricing<'p> {
             return None;
         }
         let open = open.unwrap_or_else(|| Arc::new(open_hosts(state, more.new_hosts > 0, budget)));
-        let (closed, kinds) =
-            self.candidates(state, (&open, fit.to_exclude(best.cost.fit)), budget);
+        let (closed, kinds) = self.candidates(state, &open, fit.to_exclude(best.cost.fit), budget);
         if is_root {
             let mut preferred = vec![Vec::new(); self.model.kinds.len()];
             for (kind, hosts) in &kinds {
@@ -181,7 +181,8 @@ impl<'p> Pricing<'p> {
     fn candidates(
         &mut self,
         state: &State<'_>,
-        (open, gap): (&[Vec<usize>], i64),
+        open: &[Vec<usize>],
+        gap: i64,
         budget: &mut Budget<'_>,
     ) -> (Vec<(usize, usize)>, Candidates) {
         let (mut closed, mut kinds) = (Vec::new(), Candidates::new());
@@ -226,7 +227,7 @@ impl Priced {
     ) {
         let lagrangian = &mut pricing.lagrangian;
         lagrangian.set_prices(&self.prices);
-        self.bound = self.bound.plus(lagrangian.rise_without(state, (self.kind, host), budget));
+        self.bound = self.bound.plus(lagrangian.rise_without(state, self.kind, host, budget));
     }
 
     /// Reopens the hosts that were ruled out.

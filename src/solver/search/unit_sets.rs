@@ -46,7 +46,7 @@ pub(super) fn try_other_units(
         let used = used_units(search, units);
         let may_be_fewer = used.len() as u64 > search.pricing.least.units;
         let potential = &search.limits.potential;
-        let Some(set) = other_set(used, (potential, may_be_fewer), &mut random) else { break };
+        let Some(set) = other_set(used, potential, may_be_fewer, &mut random) else { break };
         let some = hosts_of(&set, units, search, state);
         let start = best_within(search, &some);
         let steps = schedule.steps / SHARE_OF_SET;
@@ -88,7 +88,8 @@ fn used_units(search: &BranchAndBound<'_>, units: &CountedUnits) -> Vec<usize> {
 /// `None` if there is no such set.
 fn other_set(
     used: Vec<usize>,
-    (potential, may_be_fewer): (&[u64], bool),
+    potential: &[u64],
+    may_be_fewer: bool,
     random: &mut Random,
 ) -> Option<Vec<usize>> {
     let offers = |unit: &usize| potential[*unit] > 0 && used.binary_search(unit).is_err();

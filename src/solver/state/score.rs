@@ -81,7 +81,7 @@ impl<'p> Score<'p> {
                 level.load += utilisation.added(at, 0, &it.additions, is_counted);
             }
             for class in 0..utilisation.classes() {
-                let share = utilisation.shares((unit, class), &it.additions, is_counted);
+                let share = utilisation.shares(unit, class, &it.additions, is_counted);
                 let used = &mut level.used[unit * utilisation.classes() + class];
                 *used = if is_in { *used + share } else { *used - share };
             }

@@ -75,7 +75,7 @@ proptest! {
                     prop_assert!(rise >= 0 && fit.plus(rise).least() <= with);
                 }
                 if let Some(without) = least(&|places| !is_here(places)) {
-                    let rise = lagrangian.rise_without(&state, at, &mut budget);
+                    let rise = lagrangian.rise_without(&state, kind, host, &mut budget);
                     prop_assert!(rise >= 0 && fit.plus(rise).least() <= without);
                 }
             }

@@ -105,14 +105,15 @@ impl<'p> Lagrangian<'p> {
             rules.fold(0, |bits, rule| bits | 1_u64 << rule)
         };
         let units = model.packed().map_or(0, CountedUnits::count);
-        let sizes = (model.kinds.len(), racks.len(), model.units.count(Level::Rack));
+        let (kinds, rules) = (model.kinds.len(), racks.len());
+        let rack_count = model.units.count(Level::Rack);
         Self {
             model,
             limits,
             apart: model.kinds.iter().map(bits).collect(),
             in_racks: model.kinds.iter().map(|kind| of(kind, &racks)).collect(),
-            prices: Prices::new(sizes, units),
-            taken: TakenBundles::new(sizes),
+            prices: Prices::new(kinds, rules, rack_count, units),
+            taken: TakenBundles::new(kinds, rules, rack_count),
             knapsack: Knapsack::default(),
             free: Vec::new(),
             needs: Vec::new(),
@@ -162,7 +163,8 @@ impl<'p> Lagrangian<'p> {
     pub(in crate::solver) fn rise_without(
         &mut self,
         state: &State<'_>,
-        (kind, host): (usize, usize),
+        kind: usize,
+        host: usize,
         budget: &mut Budget<'_>,
     ) -> i64 {
         if untouched_unit(state, host).is_some() {

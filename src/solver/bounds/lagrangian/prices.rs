@@ -49,8 +49,8 @@ pub(in crate::solver) struct Prices {
 }
 
 impl Prices {
-    /// All prices are zero. The sizes are the number of kinds, of diversity rules of racks, and of racks.
-    pub(super) fn new((kinds, rules, racks): (usize, usize, usize), units: usize) -> Self {
+    /// All prices are zero. `rules` is the number of diversity rules of racks.
+    pub(super) fn new(kinds: usize, rules: usize, racks: usize, units: usize) -> Self {
         let racks = vec![vec![0; racks]; rules];
         Self { kinds: vec![0; kinds], racks, new_host: 0, units: vec![0; units] }
     }
@@ -69,7 +69,7 @@ pub(super) struct TakenBundles {
 }
 
 impl TakenBundles {
-    pub(super) fn new((kinds, rules, racks): (usize, usize, usize)) -> Self {
+    pub(super) fn new(kinds: usize, rules: usize, racks: usize) -> Self {
         Self { kinds: vec![0; kinds], racks: vec![vec![0; racks]; rules] }
     }
 
