@@ -351,6 +351,34 @@ fn paths_are_expanded() {
     assert_eq!(paths, ["super::a::B", "super::a::c::D", "super::self", "super::f"]);
 }
 
+/// Beginnings of doc comments that are questions instead of definitions.
+const QUESTIONS: [&str; 7] =
+    ["What ", "How many ", "How much ", "How long ", "Who ", "Whom ", "Whose "];
+/// Words of names for which the field has a term: reported, requested, trusted, response.
+const COLLOQUIAL: [&str; 7] =
+    ["told", "believed", "nobody", "nobodys", "somebody", "whoever", "anew"];
+
+/// Doc comments say what an item is or does, and functions are named in terms of the field.
+#[test]
+fn comments_and_names_are_plain() {
+    let mut faults = Vec::new();
+    for source in ["src", "tests", "benches"].into_iter().flat_map(sources) {
+        for (nth, line) in source.text.lines().enumerate() {
+            let line = line.trim_start();
+            let comment = ["/// ", "//! "].iter().find_map(|slashes| line.strip_prefix(slashes));
+            let question =
+                QUESTIONS.iter().find(|it| comment.is_some_and(|text| text.starts_with(**it)));
+            let name = line.split_once("fn ").map_or("", |(_, rest)| rest);
+            let name = name.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("");
+            let word = name.split('_').find(|word| COLLOQUIAL.contains(word));
+            for found in question.copied().into_iter().chain(word) {
+                faults.push(format!("{}:{}: {found:?}", source.name(), nth + 1));
+            }
+        }
+    }
+    assert_none(&faults);
+}
+
 #[test]
 fn files_are_short() {
     let mut faults = Vec::new();
@@ -399,6 +427,7 @@ fn only_the_change_module_begins_write_transactions() {
         "src/moving/transfer/mod.rs",
         "src/moving/transfer/follow.rs",
         "src/moving/transfer/from_service.rs",
+        "src/moving/transfer/resume.rs",
     ];
     let mut faults = Vec::new();
     for source in sources("src") {

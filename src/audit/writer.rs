@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_nobody_reads_stops_nobody_and_what_is_dropped_is_said() {
+    fn a_full_pipe_blocks_no_request_and_dropped_entries_are_counted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;

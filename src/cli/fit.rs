@@ -37,7 +37,7 @@ pub struct RequestOptions {
 /// Options of `fit`.
 #[derive(Args, Clone, Debug)]
 pub struct FitOptions {
-    /// What is to fit.
+    /// The requests to fit.
     #[command(flatten)]
     pub requests: RequestOptions,
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_with_their_quality() {
+    fn numbers_say_whether_they_are_exact() {
         let request = RequestFit {
             request: "m1.large".to_owned(),
             is_flavor: true,

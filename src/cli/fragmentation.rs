@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_use_is_told_by_class_and_host() {
+    fn unusable_capacity_is_listed_by_class_and_host() {
         let number = |number| Number { at_least: number, at_most: Some(number), exact: true };
         let request = RequestFragments {
             request: "m1.large".to_owned(),

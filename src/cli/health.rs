@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_tls_is_asked_without() {
+    fn a_server_without_tls_is_probed_without() {
         let targets = |listen, admin| targets(listen, admin, Probe::Answers);
         assert_eq!(targets("127.0.0.1:1,unix:/s", ""), ["https://127.0.0.1:1", "http://unix:/s"]);
         assert_eq!(targets("127.0.0.1:2", "127.0.0.1:2"), ["http://127.0.0.1:2"]);
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn who_demands_certificates_is_asked_elsewhere_whether_it_is_ready() {
+    fn a_server_that_requires_certificates_is_probed_on_its_admin_address() {
         let targets = |listen, admin| targets(listen, admin, Probe::IsReady);
         assert_eq!(targets("127.0.0.1:1,[::]:1", ""), ["https://127.0.0.1:1", "https://[::]:1"]);
         let elsewhere = targets("127.0.0.1:1,unix:/s,127.0.0.1:2", "127.0.0.1:3");

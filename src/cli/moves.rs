@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_told_with_their_proof() {
+    fn steps_are_described_with_their_proof() {
         let step = |to: Option<Host>| Step {
             consumer: "c1".to_owned(),
             project_id: "p".to_owned(),

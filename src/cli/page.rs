@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_does_anything_to_a_terminal_but_colours() {
+    fn control_sequences_other_than_colours_are_removed() {
         let plain = "a\\nb\\u{1b}[2J is short\n\nHOST  FITS\nx\\r   4\n";
         assert_eq!(page(Colours::None), plain);
         let coloured = page(Colours::Ansi);

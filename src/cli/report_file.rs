@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_fails() {
+    fn an_unwritable_file_fails() {
         assert!(ReportFile::open(Path::new("/no/such/folder/report")).is_err());
         assert!(ReportFile::open(Path::new("/dev/full")).unwrap().write("words").is_err());
     }

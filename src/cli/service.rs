@@ -222,7 +222,7 @@ mod tests {
     use super::{Settings, Unnamed};
 
     #[test]
-    fn a_command_that_reads_asks_this_machine_if_nothing_is_said_and_something_answers() {
+    fn a_reading_command_uses_the_local_server_by_default() {
         let nothing = Settings::of_environment([]);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_full_is_red() {
+    fn full_bars_are_red() {
         assert_eq!(bar(1, 2, 4, Colours::None), "██░░");
         let drawn = bar(4, 4, 4, Colours::Ansi);
         assert!(drawn.contains("\u{1b}[31m████"), "{drawn:?}");

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_postgresql_is_refused_without_repeating_it() {
+    fn another_url_is_refused_without_repeating_it() {
         for url in [
             "",
             "  ",
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_without_the_password() {
+    fn faults_are_named_without_the_password() {
         for (url, named) in [
             ("postgres://u:s3cret@a,,b/berth", "host 2 of 3 is empty"),
             ("postgres://u:s3cret@a,/berth", "host 2 of 2 is empty"),

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn faults_are_named() {
         for (text, words) in [
             ("", "flavors"),
             ("flavors = 1", "line 1"),

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_too_much_is_named() {
+    fn missing_and_superfluous_options_are_named() {
         let with = |flags: &str| format!("{USER} {flags}");
         for (flags, named) in [
             ("", "--keystone-auth-url"),

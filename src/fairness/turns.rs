@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_fewer_turns_comes_first() {
+    fn requesters_with_fewer_turns_come_first() {
         let turns = Turns::new(3, 3);
         let a = (now(&turns, "a").unwrap(), now(&turns, "a").unwrap());
         let b = now(&turns, "b").unwrap();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_have_turns_share_equally() {
+    fn holders_of_turns_share_equally() {
         let turns = Turns::new(3, 1);
         let first = now(&turns, "a").unwrap();
         assert_eq!((first.share_of(5), first.share_of(1), first.share_of(0)), (5, 1, 1));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stops_waiting_takes_no_turn_away() {
+    fn an_abandoned_wait_takes_no_turn() {
         let turns = Turns::new(1, 1);
         let held = now(&turns, "a").unwrap();
         let gone = wait_for(&turns, "b");
@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_where_nobody_may() {
+    fn a_queue_of_length_zero_refuses_at_once() {
         let turns = Turns::bounded(
             usize::MAX,
             2,

@@ -7,7 +7,7 @@
 //!
 //! [`placement`], [`planner`] and [`operator`] define one table of routes each. `api` makes an axum router of a table
 //! and adds the layers that authenticate the caller ([identity](layers::identity)) and check every request. A route
-//! then chooses a row of the table, asks the [policy](crate::auth::policy) and calls a handler, which uses the
+//! then chooses a row of the table, checks the [policy](crate::auth::policy) and calls a handler, which uses the
 //! store and the options in the [`app`]. Long work waits for its [turn](crate::fairness::turns).
 //!
 //! `health` serves the health checks, on the addresses of the APIs and on those of [`admin`].

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_held_before_it_may_hand_over_but_not_exceed() {
+    fn a_request_may_keep_but_not_exceed_its_previous_amounts() {
         assert!(check(&[claimed(2, 4)], 4));
         assert!(!check(&[claimed(2, 5)], 4));
         assert!(!check(&[claimed(2, 3), claimed(3, 2)], 4));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_takes_what_nobody_else_has_or_uses_and_keeps_what_it_has() {
+    fn a_group_takes_unused_units_and_keeps_its_own() {
         let (group, other) = (Uuid::from_u128(7), Uuid::from_u128(8));
         assert!(may_take(group, None, || false) && !may_take(group, None, || true));
         assert!(may_take(group, Some(group), || true) && !may_take(group, Some(other), || false));

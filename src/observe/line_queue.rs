@@ -191,7 +191,7 @@ mod tests {
 
     /// Lines waiting at the end are written, and no later ones.
     #[test]
-    fn nothing_waits_at_the_end() {
+    fn all_lines_are_written_at_the_end() {
         let queue = LineQueue::new(100);
         queue.push(b"one\n");
         assert!(!queue.end(Duration::from_millis(20)), "there is no thread yet");

@@ -123,7 +123,7 @@ mod tests {
                         \u{2028}\u{2029}\u{202a}\u{202e}\u{2060}\u{2066}\u{2069}\u{feff}\u{fff9}\u{e0001}\u{e0041}";
 
     #[test]
-    fn what_acts_is_not_plain() {
+    fn control_characters_are_not_plain() {
         assert!(is_plain("PUT /allocations 204 ~") && is_plain(""));
         for character in ('\0'..=char::MAX).filter(|it| acts(*it)) {
             assert!(!is_plain(&format!("a{character}b")), "{character:?}");
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_print_lines_and_colours_and_nothing_else_that_acts() {
+    fn commands_print_no_control_sequences_but_colours() {
         let coloured = "\u{1b}[1;31mred\u{1b}[0m\tand\nmore\u{1b}[m";
         assert_eq!(output(coloured), coloured);
         for (text, printed) in [

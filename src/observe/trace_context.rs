@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_valid_is_ignored() {
+    fn an_invalid_header_is_ignored() {
         for parent in [
             "",
             "00",

@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_as_it_is_is_not_written() {
+    fn unchanged_rows_are_not_written() {
         let mut current = current(servers(2));
         current.plan.document = current.document.text().unwrap();
         let draft = current.draft().unwrap();

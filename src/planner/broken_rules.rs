@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_breaks_stays_as_it_is() {
+    fn rules_that_are_kept_change_nothing() {
         let stays = stays(&[(0, 5), (1, 5), (2, 6)]);
         for rule in [
             Rule::Together(HOST, vec![0, 1, 9]),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_elsewhere_does_not_count() {
+    fn departed_servers_do_not_count() {
         let stays = stays(&[(0, 5), (1, 5), (2, 6)]);
         let left = |rule| without_broken(rule, &stays);
         assert_eq!(

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_a_server_are_added_to_those_of_its_flavor() {
+    fn demands_of_a_server_are_added_to_those_of_its_flavor() {
         let (mut flavor, server) = (with_groups(&["1"]), with_groups(&["_A"]));
         flavor.add(&server).unwrap();
         assert_eq!(flavor.words(), ["resources1=VGPU:1", "resources_A=VGPU:1"]);

@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_planned_is_refused_with_words() {
+    fn a_flavor_that_cannot_be_planned_is_refused_with_the_reason() {
         for (key, value, words) in [
             ("resourcesä:VCPU", "1", "not a valid suffix of a group"),
             ("trait a:CUSTOM_A", "required", "not a valid suffix of a group"),

@@ -131,7 +131,7 @@ mod tests {
 
     /// A matching that takes too long counts as possible.
     #[test]
-    fn what_is_not_known_is_perhaps_so() {
+    fn an_unknown_fact_may_be_true() {
         let takers = vec![(0..2000).collect::<Vec<usize>>(); 2001];
         assert!(all_served(&takers, &[1; 2000]));
         let takers = vec![(0..20).collect::<Vec<usize>>(); 21];

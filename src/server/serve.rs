@@ -11,6 +11,7 @@ use crate::auth::keystone::Keystone;
 use crate::auth::policy;
 use crate::config::sources::{self, ReadOptions, Reloading, Source};
 use crate::config::{Auth, Config, GenerationStrategy};
+use crate::http;
 use crate::http::edge::bounds::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::edge::listener::{Endpoint, Listener};
 use crate::http::edge::server::ServerListeners;
@@ -26,8 +27,8 @@ use crate::server::parts::Parts;
 use crate::server::stop::{self, Stop};
 use crate::server::systemd::{self, Passed};
 use crate::server::{descriptors, opening, reload};
+use crate::store;
 use crate::store::Store;
-use crate::{http, store};
 
 /// Maximum time for writing the last entries of the audit log.
 const AUDIT_MAX: Duration = Duration::from_secs(2);

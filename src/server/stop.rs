@@ -145,7 +145,7 @@ mod tests {
     use super::run;
 
     #[test]
-    fn work_that_goes_on_does_not_hold_the_end() {
+    fn abandoned_work_does_not_delay_the_end() {
         let (end, at_end) = std::sync::mpsc::channel::<()>();
         let (begin, has_begun) = std::sync::mpsc::channel();
         let work = async move {

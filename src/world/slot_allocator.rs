@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_taken_again() {
+    fn freed_slots_are_reused() {
         let mut slots = SlotAllocator::default();
         let large = slots.take(8);
         slots.halve(large, 8, 2);

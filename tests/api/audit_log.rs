@@ -60,7 +60,7 @@ fn inventory(total: i32) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_entry_says_who_has_asked_for_what_and_what_came_of_it() {
+async fn an_entry_has_the_caller_the_request_and_its_outcome() {
     let mut audited = Audited::new(Format::Json).await;
     let global = format!("req-{}", Uuid::new_v4());
     let berth = audited.berth.header("x-openstack-request-id", &global);
@@ -116,7 +116,7 @@ async fn no_name_in_an_entry_acts_on_a_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changes_of_a_provider_are_told_before_and_after() {
+async fn changes_of_a_provider_have_both_states() {
     let mut audited = Audited::new(Format::Json).await;
     let berth = audited.berth.clone();
     let provider = Uuid::new_v4();
@@ -239,7 +239,7 @@ async fn a_reshaping_and_the_planner_tell_all_that_they_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_nobody_reads_stops_no_request_and_not_the_end() {
+async fn an_unread_log_blocks_neither_requests_nor_the_end() {
     let directory = tempfile::tempdir().unwrap();
     let pipe = directory.path().join("audit");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -257,7 +257,7 @@ async fn a_log_that_nobody_reads_stops_no_request_and_not_the_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_asked_for_before_the_end_is_written() {
+async fn claims_before_the_end_are_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
     let options = ["--audit-log", path.to_str().unwrap(), "--audit-format", "cadf"];

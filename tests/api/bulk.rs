@@ -73,7 +73,7 @@ async fn listed(berth: &Berth, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn everything_is_told_that_the_published_api_tells() {
+async fn a_listing_has_all_fields_of_the_published_api() {
     let (berth, hosts, _) = cloud().await;
     let providers = listed(&berth, EVERYTHING).await;
     assert_eq!(providers.len(), hosts.len());
@@ -90,7 +90,7 @@ async fn everything_is_told_that_the_published_api_tells() {
 }
 
 #[tokio::test]
-async fn only_what_is_asked_for_is_told() {
+async fn only_requested_fields_are_listed() {
     let (berth, hosts, _) = cloud().await;
     let plain = listed(&berth, "").await;
     let names: Vec<&String> = plain[0].as_object().unwrap().keys().collect();
@@ -117,7 +117,7 @@ async fn only_what_is_asked_for_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_query_is_said() {
+async fn faults_of_a_query_are_named() {
     let (berth, ..) = cloud().await;
     for (path, expected) in [
         ("providers?include=nothing", "include can name inventories, usages"),

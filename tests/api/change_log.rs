@@ -228,7 +228,7 @@ async fn a_replica_behind_the_horizon_reads_everything_again() {
 
 /// A horizon above transactions that are still open makes no replica reload.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_horizon_above_an_open_transaction_costs_nobody_anything() {
+async fn a_horizon_above_an_open_transaction_costs_nothing() {
     let berth = Berth::pruning(&postgres::database().await, NEVER).await;
     let host = berth.host("host", &[]).await;
     let [mut stranger, mut session] = [berth.session().await, berth.session().await];

@@ -130,7 +130,7 @@ async fn a_claim_is_shown_and_written_and_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_is_said_and_nothing_is_written() {
+async fn a_refusal_is_printed_and_nothing_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let server = cloud(directory.path()).await;
     let owned = ["--project", "p", "--user", "u", "--yes"];

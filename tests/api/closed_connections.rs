@@ -77,7 +77,7 @@ impl Drop for Shadow {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_request_through_the_shadow_is_answered_and_each_write_is_sent_once() {
+async fn the_shadow_responds_to_every_request_and_sends_each_write_once() {
     let served = Served::new(&Berth::new().await, wide()).await;
     for (nth, ending) in AFTER_AN_ANSWER.into_iter().enumerate() {
         let peer = ClosingPeer::before(served.address(), ending).await;

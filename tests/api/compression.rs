@@ -189,7 +189,7 @@ async fn answers_of_any_size_are_read_to_their_end_in_every_encoding() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_may_be_asked_for_more_after_its_end() {
+async fn a_finished_body_may_be_polled_again() {
     let berth = Berth::new().await;
     fill(&berth, 700).await;
     for path in ROUTES.into_iter().filter(|path| *path != CLOUD) {

@@ -123,7 +123,7 @@ async fn claims_on_two_providers_in_opposite_order_all_succeed() {
 
 /// In the reference both may be acknowledged.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_claimed_is_not_removed() {
+async fn claimed_inventory_is_not_removed() {
     let berths = replicas().await;
     for round in 0..30 {
         let host = berths[0].host(&format!("host-{round}"), &[("VCPU", 8)]).await;
@@ -274,7 +274,7 @@ async fn of_those_who_delete_a_name_at_once_one_does() {
 /// Everything that locks providers, on the same few of them, in whatever order clients name them:
 /// transactions wait for each other, and never in a circle.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_in_a_circle() {
+async fn concurrent_claims_do_not_deadlock() {
     let berths = replicas().await;
     let [one, two] = [
         berths[0].host("one", &[("VCPU", 1000)]).await,

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 #[test]
-fn what_is_wrong_is_named() {
+fn faults_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("berth.toml");
     for (flags, text, named) in [
@@ -86,7 +86,7 @@ fn berth(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, Stri
 
 /// As with `?sslmod=`, `BERTH_LISTN` and a file with errors, of which only one or none used to be reported.
 #[test]
-fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
+fn all_faults_are_reported_at_once_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("berth.toml");
     let text = "lisen = \"127.0.0.1:1\"\nmax-requests = 0\nlog-format = \"jsn\"\nlog = \"inof\"\n\
@@ -123,7 +123,7 @@ fn everything_that_is_wrong_is_told_at_once_with_where_it_stands() {
 
 /// All errors are reported, too, that concern several options: a conflict between options, or a missing file.
 #[test]
-fn what_does_not_fit_together_is_told_at_once_with_where_it_stands() {
+fn contradictory_options_are_reported_at_once_with_their_place() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("berth.toml");
     let text = "# The database.\ndatabase-url = \"postgres://u:s3cret@h/d?sslmod=verify-full\"\n";

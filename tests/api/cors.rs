@@ -62,7 +62,7 @@ async fn every_answer_can_be_read_by_allowed_pages_and_only_by_them() {
 }
 
 #[tokio::test]
-async fn without_an_allowed_origin_nothing_is_said_of_it() {
+async fn without_allowed_origins_there_are_no_cors_headers() {
     let asking = Berth::new().await.header("origin", PAGE);
     let answer = asking.get("/traits").await.expect(200);
     assert_eq!(header(&answer, "access-control-allow-origin"), None);

@@ -226,7 +226,7 @@ async fn the_references_database_is_known_also_after_an_attempt_to_migrate_it() 
 
 /// A slow migration is named by its number, not by its text.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_migration_is_told_in_short() {
+async fn a_slow_migration_is_logged_briefly() {
     let options = empty_database().await;
     let mut other = PgConnection::connect_with(&options).await.unwrap();
     // Another session that creates a table of the same name waits for the end of this transaction.
@@ -440,7 +440,7 @@ async fn a_dump_is_of_berths_tables_and_goes_into_a_file() {
 
 /// Each command that checks the condition of a database reports that it is read-only.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_takes_no_writes_is_told() {
+async fn a_read_only_database_is_reported() {
     let options = database().await;
     let url = url(&options);
     let name = options.get_database().unwrap();

@@ -108,7 +108,7 @@ async fn a_schema_that_lacks_something_is_named_with_what_it_lacks() {
 
 /// The objects of a dropped schema are not listed one by one.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_schema_that_counts_as_current_is_told_in_one_line() {
+async fn an_empty_schema_with_current_versions_is_reported_in_one_line() {
     let options = database().await;
     execute(
         &options,
@@ -181,7 +181,7 @@ async fn tables_of_others_that_are_not_in_the_way_are_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_of_other_text_is_told() {
+async fn an_altered_migration_is_reported() {
     let options = database().await;
     execute(&options, "update _sqlx_migrations set checksum = '\\x00' where version = 1").await;
     is_refused(&options, Status::Altered(vec![1]), &["[1]", "never released"]).await;
@@ -189,7 +189,7 @@ async fn a_migration_of_other_text_is_told() {
 
 /// The expected objects are committed, so that they can be compared without applying migrations.
 #[tokio::test]
-async fn what_is_expected_is_what_the_migrations_make() {
+async fn the_expected_schema_is_that_of_the_migrations() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/schema");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let query = AssertSqlSafe(read("objects.sql"));

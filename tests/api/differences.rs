@@ -76,7 +76,7 @@ async fn d1_a_shared_disk_does_not_hide_hosts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn d2_amounts_are_those_that_were_asked_for() {
+async fn d2_amounts_are_the_requested_ones() {
     let berth = Berth::new().await;
     let root = berth.host("root", &[("MEMORY_MB", 100)]).await;
     let one = berth.child("one", Some(root), &[("VCPU", 8)]).await;
@@ -179,7 +179,7 @@ async fn r2_traits_can_be_forbidden_in_trees() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r3_usages_are_told_by_consumer_type() {
+async fn r3_usages_are_grouped_by_consumer_type() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 8), ("MEMORY_MB", 100)]).await;
     let wants = [(host, "VCPU", 1), (host, "MEMORY_MB", 10)];
@@ -221,7 +221,7 @@ async fn r4_a_500_tells_the_request_id_and_nothing_of_the_database() {
 
 /// Ten like devices and six groups have a million combinations; eight and eight sixteen million.
 #[tokio::test(flavor = "multi_thread")]
-async fn c1_a_request_with_very_many_candidates_is_answered() {
+async fn c1_a_request_with_very_many_candidates_succeeds() {
     let berth = Berth::new().await;
     let root = berth.host("root", &[]).await;
     for nth in 0..10 {
@@ -297,7 +297,7 @@ async fn h2_a_405_says_what_is_allowed() {
 }
 
 #[tokio::test]
-async fn t1_all_unknown_traits_are_told() {
+async fn t1_all_unknown_traits_are_named() {
     let berth = Berth::new().await;
     let path = "/resource_providers?required=CUSTOM_B,CUSTOM_A";
     let refused = berth.get(path).await.expect(400);
@@ -315,7 +315,7 @@ async fn t2_the_first_malformed_aggregate_is_named() {
 }
 
 #[tokio::test]
-async fn t3_a_whole_number_is_told_without_a_point() {
+async fn t3_a_whole_number_has_no_decimal_point() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let body = json!({

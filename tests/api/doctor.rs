@@ -76,7 +76,7 @@ async fn a_server_that_may_lose_data_is_a_fault() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_database_is_named_with_what_to_do() {
+async fn faults_of_a_database_are_named_with_advice() {
     let (found, code) = over("doctor", &empty_database().await).await;
     assert_eq!(about(&found, "schema").0, "warning");
     let schema = found.iter().find(|finding| finding["subject"] == "schema").unwrap();
@@ -169,7 +169,7 @@ async fn keystone(service: &'static str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keystone_is_asked() {
+async fn keystone_is_checked() {
     let options = database().await;
     let url = options.to_url_lossy();
     for (auth_url, verdict, catalog) in [

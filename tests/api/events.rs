@@ -91,7 +91,7 @@ impl Following {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_change_is_told_with_what_it_left() {
+async fn each_change_has_the_new_state() {
     let berth = replica(&postgres::database().await).await;
     let mut following = Following::new(&berth, "").await;
     let first = following.next().await.unwrap();
@@ -212,7 +212,7 @@ async fn number(berth: &Berth) -> i64 {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said() {
+async fn faults_of_a_request_are_named() {
     let berth = replica(&postgres::database().await).await;
     for (query, expected) in [
         ("?since=x", "since must be the number of an event, not x"),
@@ -232,7 +232,7 @@ async fn what_is_wrong_with_a_request_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gap_is_said() {
+async fn a_gap_is_reported() {
     let database = postgres::database().await;
     let berth = replica(&database).await;
     let before = number(&berth).await;
@@ -326,7 +326,7 @@ async fn a_database_of_elsewhere_begins_a_log_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_follows_hears_that_nothing_has_changed() {
+async fn followers_get_a_keepalive() {
     let settings =
         EventSettings { heartbeat: Duration::from_millis(50), ..EventSettings::default() };
     let berth = with(&postgres::database().await, settings).await;

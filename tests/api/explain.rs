@@ -99,7 +99,7 @@ async fn a_query_that_finds_something_is_explained_as_well() {
 }
 
 #[tokio::test]
-async fn what_is_reserved_is_named_with_the_closest_host() {
+async fn reserved_amounts_are_named_with_the_closest_host() {
     let berth = Berth::new().await;
     let host = berth.host("cn1", &[("VCPU", 8)]).await;
     let inventories = json!({
@@ -132,7 +132,7 @@ async fn a_query_is_understood_at_the_version_that_the_client_names() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_query_is_said() {
+async fn faults_of_a_query_are_named() {
     let berth = cloud().await;
     for (query, expected) in [
         ("", "at least one resources"),
@@ -187,7 +187,7 @@ async fn errors_have_the_codes_of_the_placement_api() {
 
 /// Conflicting values are refused, because it would be unclear which one counts.
 #[tokio::test]
-async fn nothing_that_is_asked_for_is_ignored() {
+async fn no_parameter_is_ignored() {
     const ONE: &str = "resources=VCPU:1";
     let berth = cloud().await;
     for (path, expected) in [
@@ -253,7 +253,7 @@ async fn only_administrators_and_services_see_the_cloud() {
 }
 
 #[tokio::test]
-async fn the_path_has_versions_and_nothing_else() {
+async fn the_path_lists_the_versions() {
     let berth = Berth::new().await;
     // Without a token, the response shows only that the API exists, and its URL.
     let nobody = berth.without("x-auth-token");

@@ -136,7 +136,7 @@ async fn every_kind_of_fault_is_named_at_once() {
 
 /// The predicted outcome of a claim is the real one; and the prediction changes nothing.
 #[tokio::test]
-async fn what_is_said_of_a_claim_is_what_becomes_of_it() {
+async fn the_explanation_of_a_claim_predicts_its_outcome() {
     let berth = Berth::new().await;
     let mut hosts = Vec::new();
     for (name, cores) in [("cn1", 4), ("cn2", 6)] {
@@ -213,7 +213,7 @@ async fn no_more_is_named_than_may_be() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_question_is_said() {
+async fn faults_of_a_request_are_named() {
     let berth = Berth::new().await;
     let host = berth.host("cn1", &[("VCPU", 8)]).await.0.to_string();
     let fine = claim(&[(&host, "VCPU", 1)], None);

@@ -62,7 +62,7 @@ async fn assert_follows(old: &Berth, new: &Berth) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_primary_that_was_frozen_and_replaced_is_not_believed_when_it_is_back() {
+async fn a_replaced_primary_that_resumes_is_not_used() {
     let one = Cluster::new(&[]).await;
     let proxy = Forwarder::new(one.port).await;
     let berth = replica(&[proxy.port]).await;
@@ -143,7 +143,7 @@ async fn of_several_hosts_the_primary_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_standby_is_asked_nothing() {
+async fn a_standby_gets_no_queries() {
     let one = Cluster::new(&[]).await;
     let proxy = Forwarder::new(one.port).await;
     let berth = replica(&[proxy.port]).await;
@@ -169,7 +169,7 @@ async fn a_standby_is_asked_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_waits_long_for_a_primary_that_is_silent() {
+async fn a_silent_primary_delays_no_request_for_long() {
     let one = Cluster::new(&[]).await;
     let berth = replica(&[one.port]).await;
     let host = berth.host("here", &[("VCPU", 8)]).await;
@@ -235,7 +235,7 @@ async fn commits_that_hang_do_not_pile_up_sessions_nor_stop_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_lease_a_primary_that_cannot_commit_is_not_believed() {
+async fn with_a_lease_a_primary_that_cannot_commit_serves_no_reads() {
     let one = Cluster::new(&[]).await;
     let berth = leased(&[one.port], Some(Duration::from_secs(2))).await;
     let host = berth.host("here", &[("VCPU", 8)]).await;

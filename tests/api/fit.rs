@@ -41,7 +41,7 @@ fn exactly(number: u64) -> Value {
 }
 
 #[tokio::test]
-async fn what_fits_is_counted_in_total_and_by_host() {
+async fn fitting_instances_are_counted_in_total_and_by_host() {
     let (berth, [one, two, tree]) = cloud().await;
     let host = |name: &str, host: Host, number| json!({"host": name, "uuid": host.0.to_string(), "fits": exactly(number)});
     assert_eq!(
@@ -109,7 +109,7 @@ async fn hosts_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn what_a_drained_host_holds_fits_elsewhere_or_not() {
+async fn consumers_of_a_drained_host_fit_elsewhere_or_not() {
     let (berth, [one, two, _]) = cloud().await;
     let [large, small] = [1, 2].map(uuid::Uuid::from_u128);
     berth.claim(large, None, &[(one, "VCPU", 7)]).await.expect(204);
@@ -130,7 +130,7 @@ async fn what_a_drained_host_holds_fits_elsewhere_or_not() {
 }
 
 #[tokio::test]
-async fn what_a_drained_host_holds_does_not_fit_on_hosts_that_are_left_out() {
+async fn consumers_of_a_drained_host_do_not_fit_on_excluded_hosts() {
     let (berth, [one, ..]) = cloud().await;
     let consumer = uuid::Uuid::from_u128(1);
     berth.claim(consumer, None, &[(one, "VCPU", 4)]).await.expect(204);
@@ -146,7 +146,7 @@ async fn what_a_drained_host_holds_does_not_fit_on_hosts_that_are_left_out() {
 }
 
 #[tokio::test]
-async fn several_requests_are_counted_each_by_itself() {
+async fn several_requests_are_counted_separately() {
     let (berth, _) = cloud().await;
     let mut session = berth.session().await;
     let insert = "insert into flavors (name, flavor_id, vcpus, ram_mb, root_gb, ephemeral_gb, \
@@ -171,7 +171,7 @@ async fn several_requests_are_counted_each_by_itself() {
 }
 
 #[tokio::test]
-async fn what_is_of_no_use_is_found() {
+async fn unusable_capacity_is_found() {
     let (berth, [one, ..]) = cloud().await;
     berth.claim(uuid::Uuid::new_v4(), None, &[(one, "MEMORY_MB", 4000)]).await.expect(204);
     let path = "/-/v1/fragmentation?resources=VCPU:2,MEMORY_MB:512&hosts=1";
@@ -233,7 +233,7 @@ async fn a_number_that_is_not_known_has_bounds() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_query_is_said() {
+async fn faults_of_a_query_are_named() {
     let (berth, _) = cloud().await;
     let many = vec!["flavor=x"; 33].join("&");
     for (query, expected) in [

@@ -110,7 +110,7 @@ async fn roles_and_scope_decide_who_may() {
 }
 
 #[tokio::test]
-async fn who_announces_a_body_says_what_it_is() {
+async fn a_body_needs_a_content_type() {
     let berth = Berth::new().await;
     let path = "/resource_providers";
     let token = ("x-auth-token", "admin");

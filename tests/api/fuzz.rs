@@ -221,7 +221,7 @@ fn sent() -> impl Strategy<Value = Sent> {
 }
 
 #[test]
-fn whatever_is_sent_is_answered_and_never_with_a_fault_of_ours() {
+fn any_request_gets_a_response_other_than_5xx() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let berth = runtime.block_on(async {
         let berth = Berth::new().await;

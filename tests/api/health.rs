@@ -136,7 +136,7 @@ async fn a_replica_that_is_to_stop_is_not_ready_but_serves_for_a_while() {
 
 /// The address for health checks has no TLS, and answers for APIs that demand certificates.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_tls_is_asked_where_it_has_none() {
+async fn a_server_with_tls_is_probed_on_its_plain_address() {
     let directory = tempfile::tempdir().unwrap();
     let admin = format!("127.0.0.1:{}", free_port());
     let _server = Server::start_with(directory.path(), &["--admin-listen", &admin]).await;

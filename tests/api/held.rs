@@ -39,7 +39,7 @@ async fn until_it_waits(observer: &mut PgConnection) {
     until("a session waits for a lock", async || waits(observer).await).await;
 }
 
-async fn until_nobody_waits(observer: &mut PgConnection) {
+async fn until_none_waits(observer: &mut PgConnection) {
     until("no session waits for a lock", async || !waits(observer).await).await;
 }
 
@@ -100,7 +100,7 @@ async fn only_claims_that_need_a_held_provider_wait() {
 }
 
 /// Forty claims of new consumers on three hosts, all of which succeed.
-async fn others_are_answered(berth: &Berth, hosts: &[Host]) {
+async fn other_claims_proceed(berth: &Berth, hosts: &[Host]) {
     let others: Vec<_> = (0..40)
         .map(|nth| claim(berth, Uuid::new_v4(), None, vec![(hosts[nth % 3], "VCPU", 1)]))
         .collect();
@@ -120,7 +120,7 @@ async fn only_claims_that_need_a_held_consumer_wait() {
     let held = hold(&mut stranger, "consumers", consumer).await;
     let kept = claim(&berth, consumer, Some(1), vec![(hosts[1], "VCPU", 2)]);
     until_it_waits(&mut observer).await;
-    others_are_answered(&berth, &hosts).await;
+    other_claims_proceed(&berth, &hosts).await;
     assert!(!kept.is_finished());
     held.commit().await.unwrap();
     kept.await.unwrap().expect(204);
@@ -129,7 +129,7 @@ async fn only_claims_that_need_a_held_consumer_wait() {
 
 /// A consumer that is being inserted is an invisible row, so no locked row can be found.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_consumer_that_is_being_inserted_keeps_nobody_else() {
+async fn a_consumer_being_inserted_blocks_no_other_claim() {
     let berth = Berth::new().await;
     let hosts = hosts(&berth, 3).await;
     let [mut stranger, mut observer] = [berth.session().await, berth.session().await];
@@ -142,7 +142,7 @@ async fn a_consumer_that_is_being_inserted_keeps_nobody_else() {
         .unwrap();
     let kept = claim(&berth, consumer, None, vec![(hosts[0], "VCPU", 1)]);
     until_it_waits(&mut observer).await;
-    others_are_answered(&berth, &hosts).await;
+    other_claims_proceed(&berth, &hosts).await;
     assert!(!kept.is_finished());
     inserting.rollback().await.unwrap();
     kept.await.unwrap().expect(204);
@@ -169,7 +169,7 @@ async fn claims_of_one_consumer_keep_their_order_while_one_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_row_stays_held_is_told_to_come_back_and_never_written() {
+async fn a_claim_whose_row_stays_locked_gets_503_and_is_never_written() {
     let berth = Berth::new().await;
     let hosts = hosts(&berth, 2).await;
     let [mut stranger, mut observer] = [berth.session().await, berth.session().await];
@@ -181,7 +181,7 @@ async fn a_claim_whose_row_stays_held_is_told_to_come_back_and_never_written() {
         assert!(answer.headers.contains_key(RETRY_AFTER));
     }
     // On a busy machine the last attempt may end a little later.
-    until_nobody_waits(&mut observer).await;
+    until_none_waits(&mut observer).await;
     held.commit().await.unwrap();
     berth.claim(Uuid::new_v4(), None, &[(hosts[0], "VCPU", 1)]).await.expect(204);
     assert_eq!(berth.usages(hosts[0]).await, json!({"VCPU": 1}));
@@ -238,7 +238,7 @@ async fn changes_of_held_providers_leave_connections_to_others() {
 
 /// Nothing that clients do locks the rows of projects and users.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_held_project_keeps_nobody() {
+async fn a_locked_project_blocks_no_claim() {
     let berth = Berth::new().await;
     let hosts = hosts(&berth, 1).await;
     berth.claim(Uuid::new_v4(), None, &[(hosts[0], "VCPU", 1)]).await.expect(204);

@@ -171,7 +171,7 @@ async fn each_claim_of_a_batch_has_its_own_entry_and_a_refused_one_has_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reshaping_is_told_as_a_whole() {
+async fn a_reshaping_is_one_entry() {
     let berth = berth().await;
     let host = berth.host("host", &[("VCPU", 8), ("VGPU", 4)]).await;
     let consumer = Uuid::new_v4();

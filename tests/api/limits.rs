@@ -292,7 +292,7 @@ async fn clients_that_do_not_take_in_lists_hold_a_bounded_amount_and_others_are_
 }
 
 #[test]
-fn nothing_may_be_bounded_by_nothing() {
+fn every_limit_is_positive() {
     for option in ["--max-requests", "--max-connections"] {
         for count in ["0", "-1", "many", "1000001"] {
             let given = ["berth", "serve", &format!("{option}={count}")].map(Into::into);

@@ -54,7 +54,7 @@ async fn all_listeners_are_served_and_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_of_a_socket_is_replaced_only_if_nobody_answers() {
+async fn the_file_of_a_socket_is_replaced_only_without_a_listener() {
     let berth = Berth::new().await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("berth.sock");
@@ -120,7 +120,7 @@ async fn told(served: &Served, path: &str) -> String {
 
 /// The health check gets its response however busy the server is.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_state_of_the_server_is_told_over_connections_of_its_own() {
+async fn health_and_metrics_have_connections_of_their_own() {
     let berth = Berth::new().await;
     let served = Served::with_admin(berth.app(), Bounds { connections: 1, ..wide() }).await;
     let mut busy = served.connect().await;
@@ -182,7 +182,7 @@ async fn a_server_without_its_database_lives_and_is_not_ready() {
 }
 
 #[test]
-fn too_few_descriptors_are_told_beforehand() {
+fn too_few_descriptors_are_reported_at_the_start() {
     let check = |most: &str| {
         let words = format!("ulimit -n 256 && exec \"$0\" config check --max-connections {most}");
         let mut command = Command::new("sh");

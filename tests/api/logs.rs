@@ -87,7 +87,7 @@ impl Drop for Logging {
 
 /// Lines are dropped and counted instead, and the log says where they are missing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_log_that_nobody_reads_does_not_stop_the_server() {
+async fn an_unread_log_does_not_stop_the_server() {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut server = Logging::to(writer, &[], None).await;
     assert_eq!(server.dropped().await, 0);

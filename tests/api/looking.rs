@@ -165,7 +165,7 @@ async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_provider
 
 /// All of a cloud is read at once from Berth, and in many requests from services that do not allow it to the caller.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_caller_may_not_read_at_once_is_read_by_the_published_api() {
+async fn a_caller_without_bulk_rights_reads_by_the_published_api() {
     let directory = tempfile::tempdir().unwrap();
     let policy = directory.path().join("policy.yaml");
     std::fs::write(&policy, "berth:providers:list: '!'\n").unwrap();

@@ -343,7 +343,7 @@ async fn the_log_is_changed_while_the_server_runs() {
 
 /// SIGHUP takes over what can be taken over, if all is valid, and names the rest.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_reread_is_said() {
+async fn reloaded_options_are_counted() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("berth.toml");
     let configure = |text: &str| std::fs::write(&file, text).unwrap();
@@ -384,7 +384,7 @@ async fn what_is_reread_is_said() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn how_many_more_of_a_flavor_fit_is_counted() {
+async fn the_number_of_further_instances_of_a_flavor_is_counted() {
     let directory = tempfile::tempdir().unwrap();
     let admin = format!("127.0.0.1:{}", free_port());
     let listen = format!("--admin-listen={admin}");

@@ -93,7 +93,7 @@ async fn ladder(berth: &Berth, method: &str, path: &str, body: Option<&Value>) -
 }
 
 #[tokio::test]
-async fn what_is_shown() {
+async fn responses_by_version() {
     let (berth, root) = cloud().await;
     let provider = format!("/resource_providers/{}", root.0);
     for (name, path) in [
@@ -151,7 +151,7 @@ async fn what_may_be_asked() {
 }
 
 #[tokio::test]
-async fn what_is_written() {
+async fn writes_by_version() {
     let (berth, root) = cloud().await;
     for (name, method, path, body) in [
         ("create_without_name", "POST", "/resource_providers".to_owned(), Some(json!({}))),

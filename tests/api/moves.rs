@@ -92,7 +92,7 @@ async fn a_body_is_refused_if_its_consumer_has_changed() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_a_plan_is_left_alone() {
+async fn consumers_of_plans_are_not_moved() {
     let (berth, [one, _]) = cloud().await;
     let mut session = berth.session().await;
     let insert = "insert into plans (id, name, stack_id, stack_key, project, user_id, document) \
@@ -185,7 +185,7 @@ async fn victims_are_named_by_priority() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_query_is_said() {
+async fn faults_of_a_query_are_named() {
     let (berth, _) = cloud().await;
     let room = "make-room-for=resources%3DVCPU:4";
     let query = |rest: &str| format!("{room}&{rest}");

@@ -183,7 +183,7 @@ fn obeys(server: &Server) -> bool {
 
 /// One that takes connections and says nothing is away, too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_waits_ends_when_it_is_told_to() {
+async fn a_waiting_server_stops_on_a_signal() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = silent.local_addr().unwrap();
     for (url, is_asked) in [
@@ -208,7 +208,7 @@ async fn a_server_that_waits_ends_when_it_is_told_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn waiting_has_the_bound_that_is_asked_for() {
+async fn waiting_has_the_configured_limit() {
     for (wait, words) in [("0", "Connection refused"), ("1", "gave up after 1s (--database-wait)")]
     {
         let folder = tempfile::tempdir().unwrap();
@@ -237,7 +237,7 @@ async fn a_database_that_comes_and_is_not_migrated_ends_the_waiting() {
 
 /// Containers start all at once, on a database without migrations.
 #[tokio::test(flavor = "multi_thread")]
-async fn replicas_migrate_at_the_start_if_they_are_told_to() {
+async fn replicas_migrate_at_the_start_with_the_option() {
     let database = empty_database().await;
     let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let url = database.to_url_lossy().to_string();
@@ -253,7 +253,7 @@ async fn replicas_migrate_at_the_start_if_they_are_told_to() {
 /// An operator can put right what is missing or wrong in the cluster, so it is waited for; the log
 /// says what it is, because it may be a mistake in the URL.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_operator_can_put_right_is_waited_for_loudly() {
+async fn faults_that_an_operator_can_mend_are_logged_and_retried() {
     let database = database().await;
     let name = database.get_database().unwrap();
     let mut conn =

@@ -47,7 +47,7 @@ async fn answers(berth: &Berth, trusted: &[&str], said: &str) -> [String; 2] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_trusted_proxies_are_believed() {
+async fn only_headers_of_trusted_proxies_are_used() {
     let berth = Berth::new().await;
     let old = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: cloud.example.com:443\r\n\
                X-Forwarded-Prefix: /placement\r\n";

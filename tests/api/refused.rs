@@ -357,7 +357,7 @@ async fn many_queries_that_find_nothing_are_kept_but_not_all_are_counted() {
 }
 
 #[tokio::test]
-async fn nothing_is_kept_where_that_is_turned_off() {
+async fn no_refusals_are_kept_if_this_is_off() {
     for off in [
         RefusedSettings { requests: 0, ..RefusedSettings::default() },
         RefusedSettings { bytes: 0, ..RefusedSettings::default() },

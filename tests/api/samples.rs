@@ -72,7 +72,7 @@ fn story() -> Story {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_samples_are_what_is_sent_and_answered() {
+async fn the_samples_match_requests_and_responses() {
     let berth = Berth::new().await;
     let story = story();
     for (nth, step) in story.steps.iter().enumerate() {

@@ -43,7 +43,7 @@ async fn servers_that_migrate_at_once_take_turns() {
 
 /// Claims are written without foreign keys; what they would refuse to let go stays all the same.
 #[tokio::test]
-async fn nothing_goes_that_is_still_held() {
+async fn rows_in_use_cannot_be_deleted() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 2)]).await.expect(204);
@@ -278,7 +278,7 @@ async fn keys_may_need_more_than_32_bits() {
 
 /// Refused creations use up no keys: of names that are taken, and of claims by known owners.
 #[tokio::test]
-async fn what_is_refused_uses_up_no_key() {
+async fn refused_writes_use_no_keys() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
@@ -313,7 +313,7 @@ async fn what_is_refused_uses_up_no_key() {
 
 /// A request for a row that contradicts another gets 500 and a log line, and others are not affected.
 #[tokio::test]
-async fn an_allocation_without_an_inventory_is_told_loudly() {
+async fn an_allocation_without_an_inventory_is_an_error() {
     let berth = Berth::new().await;
     let [good, bad] =
         [berth.host("a", &[("VCPU", 8)]).await, berth.host("b", &[("VCPU", 8)]).await];

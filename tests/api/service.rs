@@ -77,7 +77,7 @@ async fn the_api_is_served_below_a_path_too() {
 
 /// 503 with a time to come back at, within bounds, nothing half-written, and whole again at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_away_is_told_and_comes_back() {
+async fn an_unreachable_database_is_reported_until_it_returns() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let name = berth.database.get_database().unwrap().to_owned();

@@ -182,7 +182,7 @@ async fn until_all_wait() {
 }
 
 #[tokio::test]
-async fn a_read_of_providers_is_one_refresh_and_nothing_else() {
+async fn a_read_of_providers_is_one_refresh() {
     let berth = observed().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let of_host = ["", "/inventories", "/inventories/VCPU", "/usages", "/traits", "/aggregates"];

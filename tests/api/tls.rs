@@ -99,7 +99,7 @@ async fn connect(
 
 /// With the announcement of TLS that nothing more follows, and without.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_sends_nothing_more_is_answered() {
+async fn a_half_closed_connection_gets_its_response() {
     let berth = Berth::new().await;
     let authority = Authority::new();
     let directory = tempfile::tempdir().unwrap();
@@ -238,7 +238,7 @@ async fn a_new_certificate_is_served_and_a_broken_one_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_agree_on_tls_is_cut_off() {
+async fn an_unfinished_handshake_is_aborted() {
     let berth = Berth::new().await;
     let directory = tempfile::tempdir().unwrap();
     let files = write(directory.path(), &Authority::new().sign());

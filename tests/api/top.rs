@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::process::{Server, free_port};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_does_is_told_as_json() {
+async fn the_activity_of_a_server_is_json() {
     let directory = tempfile::tempdir().unwrap();
     let admin = format!("127.0.0.1:{}", free_port());
     let server = Server::start_with(directory.path(), &["--admin-listen", &admin]).await;

@@ -363,7 +363,7 @@ impl Keystone {
 
 /// Without traces, Keystone receives the client's context; with them, the span of Berth that queries it.
 #[tokio::test(flavor = "multi_thread")]
-async fn keystone_is_told_the_trace() {
+async fn requests_to_keystone_carry_the_trace() {
     let (keystone, auth_url) = Keystone::start(Duration::ZERO).await;
     let (collector, url) = Collector::start().await;
     for traces in [&[][..], &["--otlp-endpoint", &url]] {
@@ -401,7 +401,7 @@ async fn keystone_is_told_the_trace() {
 
 /// A question to Keystone goes on in a task of its own when its request has been answered.
 #[tokio::test(flavor = "multi_thread")]
-async fn lines_about_a_slow_keystone_name_the_request_that_asked() {
+async fn lines_about_a_slow_keystone_name_the_request() {
     let (_keystone, auth_url) = Keystone::start(Duration::from_secs(3)).await;
     let directory = tempfile::tempdir().unwrap();
     let log = ["--log", "info,berth=debug", "--log-format", "json", "--keystone-timeout", "1"];

@@ -217,7 +217,7 @@ async fn a_server_that_is_full_leaves_the_connection_at_the_next_request() {
 
 /// A client that sends without waiting for responses gets the response to each request, in order.
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_behind_an_unread_body_are_answered_in_order() {
+async fn requests_after_an_unread_body_get_responses_in_order() {
     let berth = Berth::new().await;
     let served = both(&berth).await;
     let put = head("PUT /traits/CUSTOM_X", &format!("{ADMIN}{JSON}content-length: 2\r\n"));
@@ -231,7 +231,7 @@ async fn requests_behind_an_unread_body_are_answered_in_order() {
 
 /// The client waits for 100 before it sends the body. It does not come, and the connection ends with the response.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_is_not_wanted_is_not_asked_for() {
+async fn an_unused_body_gets_no_100_continue() {
     let berth = Berth::new().await;
     let served = both(&berth).await;
     let expect = "content-length: 2\r\nexpect: 100-continue\r\n";

@@ -171,7 +171,7 @@ async fn a_client_that_does_not_read_its_answer_is_cut_off() {
 
 /// Data that is not HTTP gets an error in the usual form.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_request_is_answered_with_words() {
+async fn an_unparsable_request_gets_an_error_body() {
     let berth = Berth::new().await;
     let address = listen(&berth, Duration::from_secs(5)).await;
     let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(200_000));
@@ -196,7 +196,7 @@ async fn an_unreadable_request_is_answered_with_words() {
 
 /// `shutdown(SHUT_WR)` after a request, as `socat` and `nc -N` do, is no hang-up.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_sends_nothing_more_is_answered() {
+async fn a_half_closed_connection_gets_its_response() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 100)]).await;
     let directory = tempfile::tempdir().unwrap();

@@ -112,7 +112,7 @@ async fn paths_and_queries_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_long_is_told_so() {
+async fn too_long_values_are_refused() {
     let options = Options { max_body_bytes: 1000, max_uri_bytes: 2000, ..Options::default() };
     let site = Site::with(options).await;
     let admin = site.admin();
@@ -125,7 +125,7 @@ async fn what_is_too_long_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_finds_the_server_busy_is_told_when_to_come_back() {
+async fn a_busy_server_sends_retry_after() {
     let site = Site::with(Options { max_requests: 0, ..Options::default() }).await;
     let answer = site.admin().get("/v1/groups").await;
     let why = "The server is currently unavailable. Please try again at a later time.";

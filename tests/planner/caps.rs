@@ -117,7 +117,7 @@ async fn a_project_may_make_so_many_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_project_waits_for_itself_and_for_nobody_else() {
+async fn a_project_waits_only_for_itself() {
     let site = site(PlannerSettings { at_once: 1, waiting: 1, ..PlannerSettings::default() }).await;
     // The first request meets a row that another transaction has not committed.
     let mut session = site.session().await;

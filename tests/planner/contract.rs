@@ -224,7 +224,7 @@ async fn r08_trailing_slash() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_proxy_says_is_in_links() {
+async fn forwarded_prefixes_are_in_links() {
     let site = Site::new().await;
     let app = site.app().clone().with_trusted_proxies(
         berth::http::layers::proxy::Trusted::parse(&["127.0.0.1".to_owned()]).unwrap(),

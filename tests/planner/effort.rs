@@ -59,7 +59,7 @@ fn watch(site: &Site) -> (Arc<AtomicBool>, Arc<AtomicUsize>, tokio::task::JoinHa
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn groups_inside_of_groups_hold_nobody_up() {
+async fn nested_groups_delay_no_other_request() {
     let site = Site::new().await;
     site.racks(1, 1, [9, 9, 9]).await;
     let admin = site.admin();

@@ -102,7 +102,7 @@ async fn why_of(asker: &Asker, server: Value) -> String {
 
 /// The stranger on the only host of an exclusivity group is named.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_outside_a_group_are_named() {
+async fn servers_outside_a_group_are_named() {
     let site = Site::new().await;
     site.racks(1, 1, HOST).await;
     store_group(&site, "vault", "exclusivity", "host", &[PROJECT]).await;
@@ -313,7 +313,7 @@ fn evenly(resources: &Map<String, Value>, things: &[Value]) -> BTreeSet<String> 
 
 /// The named conditions have no placement together, and have one without any single one of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_named_is_in_the_way_and_nothing_else() {
+async fn an_explanation_names_exactly_the_obstacles() {
     let site = Site::new().await;
     site.hosts(&[
         Host { name: "h1", size: HOST, traits: &["CUSTOM_RACK_A", "HW_CPU_X86_AVX2"] },
@@ -418,7 +418,7 @@ async fn groups_that_count_say_what_they_ask_and_how_many_are_where() {
 
 /// A host without a rack is not counted as used by others.
 #[tokio::test(flavor = "multi_thread")]
-async fn hosts_without_a_unit_are_told_from_others() {
+async fn hosts_without_a_unit_are_distinguished() {
     let site = Site::new().await;
     site.hosts(&[
         Host { name: "h1", size: HOST, traits: &["CUSTOM_RACK_A"] },

@@ -79,7 +79,7 @@ async fn one_is_set_and_unset() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_refused() {
+async fn meaningless_requests_are_refused() {
     let site = Site::new().await;
     for (arguments, words) in [
         (&["set", "a", "--vcpus", "0", "--ram", "1"][..], "vcpus must be at least 1"),

@@ -134,7 +134,7 @@ async fn r78_a_server_that_is_built_as_another_instance_gets_a_place_of_its_own(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r78_a_hold_that_somebody_deletes_is_planned_anew() {
+async fn r78_a_deleted_hold_is_planned_again() {
     let (site, _, before) = two_hosts().await;
     let tenant = site.tenant("p");
     create(&tenant, "stack", json!({"a": server("a", 3)})).await;

@@ -102,7 +102,7 @@ async fn servers_are_distributed_as_evenly_as_a_group_asks() {
 
 /// A plan whose servers are where no even distribution would have them can still grow.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_added_goes_where_fewest_are() {
+async fn added_servers_go_where_fewest_members_are() {
     let site = Site::new().await;
     site.racks(2, 1, [8, 1, 1]).await;
     let before = usages(&site).await;

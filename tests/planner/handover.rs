@@ -30,7 +30,7 @@ async fn generation(site: &Site, consumer: Uuid) -> Option<i64> {
 
 /// An instance that is elsewhere is reserved for, and then may not come: its hold stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_refused_has_not_arrived() {
+async fn refused_requests_are_not_arrivals() {
     let site = Site::new().await;
     let hosts = site.racks(1, 2, [8, 65_536, 1000]).await;
     let instance = Uuid::new_v4();
@@ -156,7 +156,7 @@ async fn an_instance_elsewhere_has_not_arrived_by_its_shared_disk() {
 
 /// An instance that comes and goes at once, maybe in one transaction, has come.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_goes_at_once_has_come() {
+async fn an_arrival_that_leaves_at_once_counts() {
     let site = Site::new().await;
     site.racks(1, 1, [64, 65_536, 1000]).await;
     for round in 0..20 {

@@ -35,7 +35,7 @@ fn after(entry: &HistoryEntry) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn plans_holds_and_handovers_are_told() {
+async fn plans_holds_and_handovers_are_recorded() {
     let site = site().await;
     let hosts = site.racks(1, 1, [8, 1, 1]).await;
     let host = hosts[0].to_string();
@@ -89,7 +89,7 @@ async fn plans_holds_and_handovers_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_that_a_command_changes_is_told_without_a_user() {
+async fn a_change_by_a_command_has_no_user() {
     let site = site().await;
     let made = site.command("group", &["create", "g", "--type", "affinity"]).await.unwrap();
     let made: Value = serde_json::from_str(&made).unwrap();

@@ -324,7 +324,7 @@ async fn r50_a_plan_for_one_instance() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r86_a_plan_that_is_asked_for_again_is_the_same() {
+async fn r86_a_repeated_plan_is_the_same() {
     let site = Site::new().await;
     site.racks(1, 3, [4, 1, 1]).await;
     let before = usages(&site).await;
@@ -354,7 +354,7 @@ async fn r86_a_plan_that_is_asked_for_again_is_the_same() {
 
 /// A request that differs from the plan of its stack is refused, and the sentence says where it differs.
 #[tokio::test(flavor = "multi_thread")]
-async fn r86_a_plan_that_is_asked_for_again_otherwise_is_refused() {
+async fn r86_a_repeated_plan_with_other_contents_is_refused() {
     let site = Site::new().await;
     site.racks(1, 3, [9, 1, 1]).await;
     let before = usages(&site).await;
@@ -443,7 +443,7 @@ async fn r86_locations_that_exclude_a_reserved_server_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r86_a_plan_that_is_asked_for_again_in_another_spelling_is_the_same() {
+async fn r86_a_repeated_plan_in_another_spelling_is_the_same() {
     let site = sample_site().await;
     let tenant = site.tenant("p");
     let made = tenant.post("/v1/plans", sample()).await.expect(201).json();
@@ -454,7 +454,7 @@ async fn r86_a_plan_that_is_asked_for_again_in_another_spelling_is_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r86_a_plan_that_is_asked_for_many_times_at_once_is_made_once() {
+async fn r86_concurrent_repeats_make_one_plan() {
     let site = Site::new().await;
     site.racks(1, 3, [9, 1, 1]).await;
     let before = usages(&site).await;

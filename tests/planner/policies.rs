@@ -88,7 +88,7 @@ async fn each_role_may_do_what_it_is_for() {
 
 /// Callers who are believed are members, unless they say otherwise.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_is_believed_and_says_no_role_is_a_member() {
+async fn an_unauthenticated_caller_without_roles_is_a_member() {
     let site = site().await;
     site.tenant("p").get("/v1/plans").await.expect(200);
     site.tenant("p").post("/v1/plans", plan("other", json!({}))).await.expect(201);

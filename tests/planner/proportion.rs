@@ -243,8 +243,7 @@ fn effort(
 }
 
 /// # Errors
-/// What is wrong if twice as much takes more than a little more than twice as many allocations, or
-/// bytes.
+/// A request of twice the size takes significantly more than twice as many allocations or bytes.
 fn excess(runtime: &tokio::runtime::Runtime, asker: &Asker, load: &Load) -> Result<(), String> {
     // Work done once, such as preparing a statement, is not counted.
     effort(runtime, asker, load, load.size / 8)?;

@@ -85,7 +85,7 @@ async fn a_replan_that_fails_changes_nothing() {
 
 /// A repeated create made a second plan, and booked twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_is_asked_for_twice_is_one_plan() {
+async fn a_repeated_request_is_one_plan() {
     let site = Site::new().await;
     site.racks(1, 2, HOST).await;
     let admin = site.admin();
@@ -118,7 +118,7 @@ async fn a_migration_that_has_nowhere_to_go_fails() {
 
 /// A pair that is to be together moved, the server beside it stayed: this was right.
 #[tokio::test(flavor = "multi_thread")]
-async fn those_who_belong_together_migrate_together() {
+async fn an_affinity_group_migrates_together() {
     let site = Site::new().await;
     site.racks(1, 2, HOST).await;
     let admin = site.admin();
@@ -186,7 +186,7 @@ async fn a_contradiction_is_named() {
 
 /// The explanation has the counts, and the hosts of unknown racks.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_missing_is_counted() {
+async fn missing_amounts_are_counted() {
     let site = Site::new().await;
     site.racks(2, 1, HOST).await;
     site.hosts(&[Host { name: "lost", size: HOST, traits: &[] }]).await;
@@ -317,7 +317,7 @@ async fn updates_never_stand_in_the_way() {
 /// A server whose instance is gone hinders no other: it gets another place when it is reserved itself, and not
 /// before.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_gone_stands_in_nobodys_way() {
+async fn a_deleted_server_is_no_obstacle() {
     let site = Site::new().await;
     let host = site.racks(1, 1, HOST).await[0];
     let (admin, placement) = (site.admin(), site.placement());

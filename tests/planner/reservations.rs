@@ -182,7 +182,7 @@ async fn r34_a_reservation_that_is_impossible_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r35_plan_anew_though_the_planned_host_would_do() {
+async fn r35_a_new_host_is_chosen_although_the_planned_one_fits() {
     let (site, before) = three_hosts().await;
     let tenant = site.tenant("p");
     let made = create(&tenant, "stack", json!({"a": server("a", 3), "b": server("b", 3)})).await;

@@ -48,7 +48,7 @@ async fn r73_no_server_is_larger_than_its_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r80_holds_expire_that_nobody_reserves() {
+async fn r80_unreserved_holds_expire() {
     let site = Site::new().await;
     site.racks(1, 2, [8, 1, 1]).await;
     let admin = site.admin();

@@ -166,7 +166,7 @@ async fn no_host_has_more_servers_of_a_group_than_it_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_plan_is_made_without_is_named() {
+async fn ignored_resources_of_a_plan_are_named() {
     let site = site(3).await;
     let before = usages(&site).await;
     let tenant = site.tenant("p");

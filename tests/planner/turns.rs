@@ -46,7 +46,7 @@ async fn the_plans_of_one_project_leave_turns_to_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_does_not_come_to_its_turn_is_told_so() {
+async fn a_plan_without_a_turn_gets_503() {
     let turn_wait = Duration::from_millis(1);
     let planner = PlannerSettings { turn_wait, ..PlannerSettings::default() };
     let site = Site::with(Options { planner, ..Options::default() }).await;

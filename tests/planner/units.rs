@@ -53,7 +53,7 @@ async fn servers_join_and_leave_a_group_that_has_a_host_to_itself() {
 /// A reserved server that an update leaves out keeps its hold and its group: who leaves the group by the
 /// same update, or a later one, does not stay beside it.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_leaves_a_group_does_not_stay_beside_a_reserved_server_that_left_the_plan() {
+async fn a_leaving_member_avoids_reserved_servers_that_left_the_plan() {
     let site = Site::new().await;
     site.racks(1, 2, [8, 65_536, 1000]).await;
     group(&site, "alone", "exclusivity", "host").await;
@@ -82,7 +82,7 @@ async fn who_leaves_a_group_does_not_stay_beside_a_reserved_server_that_left_the
 /// A server that joins a diversity group does not come beside a reserved server of it that has left the
 /// plan.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_joins_a_group_does_not_come_beside_a_reserved_server_that_left_the_plan() {
+async fn a_new_member_avoids_reserved_servers_that_left_the_plan() {
     let site = Site::new().await;
     site.racks(1, 2, [8, 65_536, 1000]).await;
     group(&site, "apart", "diversity", "host").await;

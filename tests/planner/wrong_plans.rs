@@ -200,7 +200,7 @@ async fn every_field_of_an_update_and_of_a_placement_is_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_makes_no_sense_is_told_so() {
+async fn meaningless_requests_get_the_reason() {
     let (site, before) = site().await;
     let tenant = site.tenant("p");
     let a = || server("a", 1);

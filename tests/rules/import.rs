@@ -130,7 +130,7 @@ fn other_databases_need_one_of_berths_own() {
 }
 
 #[test]
-fn what_is_unsafe_to_drop_is_refused() {
+fn unsafe_drops_are_refused() {
     let table = [
         ("delay_auth_decision = yes", "delay_auth_decision"),
         ("enforce_token_bind = required", "enforce_token_bind"),

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_hold_is_not_kept() {
+    async fn expired_responses_are_not_cached() {
         for entry in [valid(Duration::ZERO), CacheEntry { token: None, ttl: Duration::ZERO }] {
             let cache = Cache::new();
             cache.put(key("a", false), entry).await;
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_was_seen_as_long_as_it_was_valid_when_last_asked_about() {
+    async fn a_token_is_cached_for_as_long_as_it_was_valid() {
         let cache = Cache::new();
         let bad = || CacheEntry { token: None, ttl: Duration::ZERO };
         let short = || valid(Duration::ZERO);

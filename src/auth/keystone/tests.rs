@@ -123,7 +123,7 @@ async fn tokens_that_were_valid_are_validated_while_strangers_wait() {
 }
 
 #[tokio::test]
-async fn what_is_remembered_needs_no_place() {
+async fn cached_tokens_need_no_permit() {
     let mut scene = Scene::new(Duration::from_mins(5)).await;
     assert_eq!(scene.is_valid("good", CALLER).await, Ok(true));
     scene.strangers.add_permits(1);
@@ -201,7 +201,7 @@ async fn an_answer_that_comes_too_late_is_there_for_the_next_request() {
 }
 
 #[tokio::test]
-async fn only_so_many_questions_go_on_without_those_who_asked() {
+async fn abandoned_token_requests_are_bounded() {
     let scene = Scene::waiting(SHORT, Duration::from_mins(5)).await;
     assert!(scene.until_known("good").await);
     for number in 0..UNKNOWN_LATE {
@@ -226,7 +226,7 @@ async fn only_so_many_questions_go_on_without_those_who_asked() {
 
 /// No response may be cached then, so no query continues.
 #[tokio::test]
-async fn nothing_goes_on_where_nothing_is_kept() {
+async fn without_a_cache_no_request_is_shared() {
     let scene = Scene::waiting(SHORT, Duration::ZERO).await;
     assert!(scene.is_valid("late", CALLER).await.is_err());
     scene.until_quiet().await;
@@ -234,7 +234,7 @@ async fn nothing_goes_on_where_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_waits_for_does_not_take_its_turn() {
+async fn an_abandoned_query_takes_no_turn() {
     let mut scene = Scene::new(Duration::from_mins(5)).await;
     scene.crowd().await;
     let waiting = scene.keystone.unknown.prompt.waiting();

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_told_without_being_repeated() {
+    fn an_invalid_token_is_reported_without_its_text() {
         for body in ["", "{", "[]", "{}", r#"{"token": {}}"#, r#"{"token": {"user": "s3cret"}}"#] {
             let why = Token::parse(body.as_bytes()).unwrap_err();
             assert!(why.contains("response is not a token") && !why.contains("s3cret"), "{why}");

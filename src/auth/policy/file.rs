@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_its_line() {
+    fn an_unparsable_part_is_named_with_its_line() {
         for (text, why) in [
             ("a: role:x\nb: [", "policy.yaml:"),
             ("- a", "policy.yaml:1: expected a mapping of names"),

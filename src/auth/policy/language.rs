@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn an_unparsable_part_is_named() {
         for (text, named) in [
             ("admin", "\"admin\" is not a check"),
             (" ", "ends too early"),

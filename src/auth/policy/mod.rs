@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_is_told_at_the_start() {
+    fn an_invalid_file_fails_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("policy.yaml");
         let source = Source { file: Some(file.clone()), ..Source::defaults(true) };

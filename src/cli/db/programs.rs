@@ -137,7 +137,7 @@ mod tests {
     use crate::config::database_url;
 
     #[test]
-    fn programs_are_told_all_that_a_url_says() {
+    fn programs_get_all_parts_of_a_url() {
         let url = "postgres://ber%74h:s%3A3%25@db.example.org:5433/%62erth?sslmode=verify-full\
                    &sslrootcert=/etc/ca%20s.pem&options=-c%20jit%3Doff";
         let read = database_url::read(url).unwrap();

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_told() {
+    fn gaps_are_reported() {
         let one = [period("A", 10.0, None)];
         assert_eq!(reach(None, &one), "Changes are known since A.\n");
         let early = since("1970-01-01").unwrap();

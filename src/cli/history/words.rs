@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_told() {
+    fn only_differences_are_described() {
         let (known, unknown) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let names = [(known, "host")];
         let inventories = |total| json!({"generation": total, "inventories": {"VCPU": {"total": total, "reserved": 0}}});

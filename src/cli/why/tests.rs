@@ -98,7 +98,7 @@ fn a_refused_claim_is_shown_with_its_faults() {
 }
 
 #[test]
-fn what_is_not_known_is_said() {
+fn unknown_facts_are_stated() {
     for (left_out, words) in [
         ("pending", "being counted"),
         ("busy", "at the same time"),

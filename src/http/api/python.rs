@@ -15,12 +15,12 @@ pub(in crate::http) struct Shown {
 }
 
 impl Shown {
-    /// Whether there was more than it may hold. Nothing more can be added then.
+    /// Returns whether the text was cut. Nothing more can be added then.
     pub(in crate::http) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// What it came to.
+    /// Returns the text, with the dots if it was cut.
     pub(in crate::http) fn into_text(mut self) -> String {
         if self.is_cut {
             self.text.push_str("...");
@@ -28,7 +28,7 @@ impl Shown {
         self.text
     }
 
-    /// Adds what is left room for.
+    /// Adds as much of a text as fits.
     pub(in crate::http) fn push(&mut self, text: &str) {
         if self.is_cut {
             return;

@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_is_refused() {
+    fn a_character_that_cannot_be_stored_is_refused() {
         assert!(pairs("a=%00", &['&']).is_err());
         assert!(pairs("%ff=1", &['&']).is_err());
     }

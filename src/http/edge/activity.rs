@@ -99,7 +99,7 @@ pub(in crate::http) struct Activity {
     waiting: Arc<SharedActivity>,
     moment: AtomicU64,
     close_requested: AtomicBool,
-    ask: Notify,
+    close_notify: Notify,
     lingers: AtomicBool,
     /// Heads that were received, have unambiguous framing, and have not been handled.
     heads: AtomicUsize,
@@ -111,7 +111,7 @@ impl Activity {
             waiting,
             moment: AtomicU64::new(0),
             close_requested: AtomicBool::new(false),
-            ask: Notify::new(),
+            close_notify: Notify::new(),
             lingers: AtomicBool::new(false),
             heads: AtomicUsize::new(0),
         };
@@ -211,20 +211,20 @@ impl Activity {
         }
     }
 
-    /// Asks the connection to close, if it is idle.
+    /// Requests that the connection is closed if it is idle.
     pub(in crate::http) fn request_close(&self) {
         self.close_requested.store(true, Ordering::Relaxed);
-        self.ask.notify_one();
+        self.close_notify.notify_one();
     }
 
-    /// Returns whether the connection was asked to close.
+    /// Returns whether closing was requested.
     pub(in crate::http) fn is_close_requested(&self) -> bool {
         self.close_requested.load(Ordering::Relaxed)
     }
 
-    /// Completes when the connection is asked to close.
+    /// Completes when closing is requested.
     pub(in crate::http) async fn close_requested(&self) {
-        self.ask.notified().await;
+        self.close_notify.notified().await;
     }
 
     /// Declines to close: a request has arrived.

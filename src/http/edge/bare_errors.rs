@@ -1,9 +1,9 @@
-//! Answers to requests that cannot be read as HTTP at all.
+//! Responses to requests that cannot be parsed as HTTP.
 //!
-//! hyper refuses those by itself, before any handler, with a status and no body, and has no place to
-//! say more. A client deserves to be told what is wrong in the shape of every other error, so the
-//! connection's output is watched for such an answer, and an answer with a body is written instead. An
-//! answer of ours is never taken for one: all our errors have bodies.
+//! hyper refuses these before any handler, with a status and without a body, and has no hook for
+//! one. This stream recognises such a response in the output of the connection, and writes one with
+//! an error body in its place. It cannot mistake a response of a handler for one, because all
+//! errors of handlers have bodies.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::http::connection::WriteError;
 use crate::http::edge::activity::Activity;
 
-/// Statuses that hyper answers with by itself, and what we have to say to them.
+/// Statuses of the responses that hyper makes, with the details for their bodies.
 const REFUSALS: [(StatusCode, &str); 3] = [
     (
         StatusCode::BAD_REQUEST,
@@ -32,17 +32,17 @@ const REFUSALS: [(StatusCode, &str); 3] = [
     ),
 ];
 
-/// A header that only answers without a body have.
+/// A header that only responses without a body have.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
-/// A connection whose bare refusals get a body.
+/// A connection that adds bodies to the errors of hyper.
 #[derive(Debug)]
 pub(in crate::http) struct WithErrorBodies<S> {
     stream: S,
     activity: Arc<Activity>,
     write_error: WriteError,
-    /// What is written in the place of a bare refusal, and how much of it has been.
-    words: Option<(Vec<u8>, usize)>,
+    /// The response that replaces hyper's, and the number of its bytes written so far.
+    replacement: Option<(Vec<u8>, usize)>,
 }
 
 impl<S> WithErrorBodies<S> {
@@ -51,37 +51,38 @@ impl<S> WithErrorBodies<S> {
         activity: Arc<Activity>,
         write_error: WriteError,
     ) -> Self {
-        Self { stream, activity, write_error, words: None }
+        Self { stream, activity, write_error, replacement: None }
     }
 }
 
-/// The answer to give instead, if these bytes are a bare refusal.
-fn instead(answer: &[u8], write_error: WriteError) -> Option<Vec<u8>> {
+/// Returns the response with a body if these bytes are a response of hyper without one.
+fn with_body(response: &[u8], write_error: WriteError) -> Option<Vec<u8>> {
     let status_line = |status: StatusCode| format!("HTTP/1.1 {status}\r\n");
     let mut refusals = REFUSALS.iter();
     let (status, detail) =
-        refusals.find(|(status, _)| answer.starts_with(status_line(*status).as_bytes()))?;
-    if !answer.ends_with(b"\r\n\r\n") || !answer.windows(EMPTY.len()).any(|part| part == EMPTY) {
+        refusals.find(|(status, _)| response.starts_with(status_line(*status).as_bytes()))?;
+    if !response.ends_with(b"\r\n\r\n") || !response.windows(EMPTY.len()).any(|part| part == EMPTY)
+    {
         return None;
     }
     let id = format!("req-{}", Uuid::new_v4());
     let (content_type, body) = write_error(*status, detail, &id);
-    let answer = format!(
+    let response = format!(
         "{}connection: close\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\
          x-openstack-request-id: {id}\r\nx-content-type-options: nosniff\r\n\r\n{body}",
         status_line(*status),
         body.len()
     );
-    Some(answer.into_bytes())
+    Some(response.into_bytes())
 }
 
 impl<S: AsyncWrite + Unpin> WithErrorBodies<S> {
-    /// Writes what stands in the place of a refusal.
-    fn poll_words(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while let Some((words, written)) = &mut self.words {
-            let rest = words.get(*written..).unwrap_or_default();
+    /// Writes the rest of the replacement.
+    fn poll_replacement(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while let Some((response, written)) = &mut self.replacement {
+            let rest = response.get(*written..).unwrap_or_default();
             if rest.is_empty() {
-                self.words = None;
+                self.replacement = None;
                 break;
             }
             match Pin::new(&mut self.stream).poll_write(cx, rest) {
@@ -101,8 +102,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WithErrorBodies<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if let Some(words) = instead(bytes, self.write_error) {
-            self.words = Some((words, 0));
+        if let Some(response) = with_body(bytes, self.write_error) {
+            self.replacement = Some((response, 0));
             self.activity.linger();
             return Poll::Ready(Ok(bytes.len()));
         }
@@ -125,12 +126,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WithErrorBodies<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        std::task::ready!(self.poll_words(cx))?;
+        std::task::ready!(self.poll_replacement(cx))?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        std::task::ready!(self.poll_words(cx))?;
+        std::task::ready!(self.poll_replacement(cx))?;
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -164,7 +164,7 @@ impl<V: Service> Serving<V> {
     }
 }
 
-/// What to do with a connection.
+/// The next step for a connection.
 enum Next {
     GoOn,
     /// Close after the current response, which announces it.

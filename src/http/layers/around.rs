@@ -54,7 +54,7 @@ where
 {
     type Response = Response;
     type Error = Infallible;
-    type Future = Answering<S::Future>;
+    type Future = AroundFuture<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
@@ -62,8 +62,10 @@ where
 
     fn call(&mut self, mut request: Request) -> Self::Future {
         match (self.before)(&mut request) {
-            Ok(then) => Answering::Asked { asked: self.inner.call(request), then: Some(then) },
-            Err(response) => Answering::Known { response: Some(response) },
+            Ok(then) => {
+                AroundFuture::Pending { response: self.inner.call(request), then: Some(then) }
+            }
+            Err(response) => AroundFuture::Ready { response: Some(response) },
         }
     }
 }
@@ -71,31 +73,31 @@ where
 pin_project! {
     /// The future of the response.
     #[project = Project]
-    pub(in crate::http) enum Answering<F> {
-        Asked {
+    pub(in crate::http) enum AroundFuture<F> {
+        Pending {
             #[pin]
-            asked: F,
+            response: F,
             then: Option<Then>,
         },
-        Known { response: Option<Box<Response>> },
+        Ready { response: Option<Box<Response>> },
     }
 }
 
-impl<F> Future for Answering<F>
+impl<F> Future for AroundFuture<F>
 where
     F: Future<Output = Result<Response, Infallible>>,
 {
     type Output = Result<Response, Infallible>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answered = match self.project() {
-            Project::Asked { asked, then } => {
-                let Ok(response) = ready!(asked.poll(context));
+        let response = match self.project() {
+            Project::Pending { response, then } => {
+                let Ok(response) = ready!(response.poll(context));
                 then.take().map(|then| then(response))
             }
-            Project::Known { response } => response.take().map(|response| *response),
+            Project::Ready { response } => response.take().map(|response| *response),
         };
         // A completed future is not polled again.
-        answered.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
+        response.map_or(Poll::Pending, |response| Poll::Ready(Ok(response)))
     }
 }

@@ -1,9 +1,12 @@
-//! Requests that a browser makes for a page of another origin (CORS), with the meaning that
-//! oslo.middleware gives to its options.
+//! Cross-origin requests of browsers (CORS), with the semantics of oslo.middleware.
 //!
-//! The layer stands outside of the APIs: whatever they answer, also a 401 or a 404, is
-//! readable to pages of allowed origins, and a browser's question beforehand (`OPTIONS`) needs no
-//! token. It is not there at all as long as no origin is allowed.
+//! The layer is outside of the APIs: pages of allowed origins can read every response, including a
+//! 401 or a 404, and a preflight request (`OPTIONS`) needs no token. Without allowed origins there is
+//! no such layer.
+//!
+//! tower-http's layer differs from oslo.middleware, whose behaviour clients know: it responds to a
+//! disallowed origin or header with other headers, lists all methods and headers, and writes another
+//! `Vary`.
 
 use std::sync::Arc;
 
@@ -26,10 +29,11 @@ const SIMPLE_HEADERS: [&str; 8] = [
     "Pragma",
 ];
 
-/// Methods that pages may use; their case counts. These are the reference's defaults, as are the other constants.
+/// Methods that pages may use, case-sensitive. This and the other constants are the defaults of the
+/// reference.
 const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "PATCH"];
 
-/// Headers that pages may send, besides the simple ones.
+/// Headers that pages may send in addition to the simple ones.
 const HEADERS: [&str; 8] = [
     "X-Auth-Token",
     "X-Openstack-Request-Id",
@@ -52,7 +56,7 @@ const MAX_AGE: &str = "3600";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cors {
     origins: Vec<HeaderValue>,
-    /// Whether pages of all other origins are allowed the same.
+    /// Whether pages of all other origins are allowed, too.
     any_origin: bool,
 }
 
@@ -72,8 +76,8 @@ impl Cors {
         })
     }
 
-    /// The headers of the answer, which is 200 without content, if this is the question of a browser
-    /// what it may do; there are none if it may not.
+    /// Returns the headers of the response to a preflight request; none if the request is not allowed.
+    /// `None`: it is not a preflight request.
     pub(in crate::http) fn preflight(
         &self,
         method: &Method,
@@ -82,49 +86,49 @@ impl Cors {
         (*method == Method::OPTIONS).then(|| self.allowed(headers).unwrap_or_default())
     }
 
-    fn allowed(&self, asked: &HeaderMap) -> Option<HeaderMap> {
-        let origin = self.origin(asked)?;
-        let method = asked.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
+    fn allowed(&self, request: &HeaderMap) -> Option<HeaderMap> {
+        let origin = self.origin(request)?;
+        let method = request.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
         if !METHODS.iter().any(|allowed| method == allowed) {
             return None;
         }
-        let names = names(asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS));
+        let names = names(request.get(header::ACCESS_CONTROL_REQUEST_HEADERS));
         if !names.iter().all(|name| allows_header(name)) {
             return None;
         }
-        let mut answer = HeaderMap::new();
-        answer.insert(header::VARY, HeaderValue::from_static("Origin"));
-        grant(origin, &mut answer);
-        answer.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
-        answer.insert(header::ACCESS_CONTROL_ALLOW_METHODS, method.clone());
+        let mut response = HeaderMap::new();
+        response.insert(header::VARY, HeaderValue::from_static("Origin"));
+        grant(origin, &mut response);
+        response.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
+        response.insert(header::ACCESS_CONTROL_ALLOW_METHODS, method.clone());
         if !names.is_empty() {
-            // A name that cannot be written is allowed to nobody.
+            // A name that cannot be a header value is not allowed.
             let names = HeaderValue::try_from(names.join(",")).ok()?;
-            answer.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names);
+            response.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names);
         }
-        Some(answer)
+        Some(response)
     }
 
-    /// Lets a page of the origin that asks, if it is an allowed one, read an answer.
-    pub(in crate::http) fn share(&self, asked: Option<&HeaderValue>, answer: &mut HeaderMap) {
-        let Some(origin) = asked.and_then(|origin| self.granted(origin)) else { return };
-        let vary = match answer.get(header::VARY).map(|vary| [vary.as_bytes(), b",Origin"].concat())
-        {
-            Some(joined) => HeaderValue::try_from(joined)
-                .unwrap_or_else(|error| Bug::raise(format!("Vary cannot be written: {error}"))),
-            None => HeaderValue::from_static("Origin"),
-        };
-        answer.insert(header::VARY, vary);
-        grant(origin, answer);
+    /// Adds the headers that let a page of an allowed origin read a response.
+    pub(in crate::http) fn share(&self, origin: Option<&HeaderValue>, response: &mut HeaderMap) {
+        let Some(origin) = origin.and_then(|origin| self.granted(origin)) else { return };
+        let vary =
+            match response.get(header::VARY).map(|vary| [vary.as_bytes(), b",Origin"].concat()) {
+                Some(joined) => HeaderValue::try_from(joined)
+                    .unwrap_or_else(|error| Bug::raise(format!("Vary cannot be written: {error}"))),
+                None => HeaderValue::from_static("Origin"),
+            };
+        response.insert(header::VARY, vary);
+        grant(origin, response);
         let exposed = HeaderValue::from_static(EXPOSED_HEADERS);
-        answer.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        response.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
     }
 
-    fn origin(&self, asked: &HeaderMap) -> Option<HeaderValue> {
-        asked.get(header::ORIGIN).and_then(|origin| self.granted(origin))
+    fn origin(&self, request: &HeaderMap) -> Option<HeaderValue> {
+        request.get(header::ORIGIN).and_then(|origin| self.granted(origin))
     }
 
-    /// What the answer says to an origin: itself, or `*` for those that are allowed like all.
+    /// Returns the value of `Access-Control-Allow-Origin` for an origin: itself, or `*` if any is allowed.
     fn granted(&self, origin: &HeaderValue) -> Option<HeaderValue> {
         if self.origins.contains(origin) {
             return Some(origin.clone());
@@ -133,20 +137,16 @@ impl Cors {
     }
 }
 
-fn grant(origin: HeaderValue, answer: &mut HeaderMap) {
-    answer.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    answer.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+fn grant(origin: HeaderValue, response: &mut HeaderMap) {
+    response.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    response.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
 }
 
 fn allows_header(name: &str) -> bool {
     HEADERS.iter().chain(&SIMPLE_HEADERS).any(|allowed| allowed.eq_ignore_ascii_case(name))
 }
 
-/// Answers a browser that asks what a page of another origin may do, and says in every other answer
-/// whether such a page may read it.
-///
-/// tower-http's layer answers otherwise than oslo.middleware, which clients know: it refuses what is not
-/// allowed without a header, lists all methods and headers, and has `Vary` of its own.
+/// Responds to preflight requests, and adds the headers of allowed origins to other responses.
 pub(in crate::http) fn share(cors: &Arc<Cors>, request: &mut Request) -> Before {
     if let Some(allowed) = cors.preflight(request.method(), request.headers()) {
         let mut response = Response::default();
@@ -160,7 +160,7 @@ pub(in crate::http) fn share(cors: &Arc<Cors>, request: &mut Request) -> Before 
     }))
 }
 
-/// The names in a list of headers.
+/// Returns the names in a list of headers.
 fn names(list: Option<&HeaderValue>) -> Vec<String> {
     let list = list.map(|list| String::from_utf8_lossy(list.as_bytes())).unwrap_or_default();
     list.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -188,7 +188,7 @@ mod tests {
     const HEADERS: &str = "access-control-request-headers";
 
     #[test]
-    fn a_question_beforehand_is_answered_with_what_was_asked_for() {
+    fn a_preflight_response_allows_the_requested_method_and_headers() {
         let cors = cors(&[VALID]);
         let names = "x-auth-token, openstack-api-version,,ACCEPT";
         let asked = headers(&[("origin", VALID), (METHOD, "GET"), (HEADERS, names)]);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_allowed_is_answered_without_a_word_of_it() {
+    fn a_preflight_request_that_is_not_allowed_gets_no_headers() {
         let cors = cors(&[VALID]);
         for asked in [
             &[][..],
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_shared_with_allowed_origins() {
+    fn allowed_origins_can_read_a_response() {
         let share = |origins: &[&str], origin: Option<&'static str>, before| {
             let mut answer = headers(before);
             let origin = origin.map(HeaderValue::from_static);

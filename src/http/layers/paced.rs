@@ -1,4 +1,4 @@
-//! Bodies that take work to send: they let others have the thread now and then.
+//! Yields the thread between the frames of a compressed body.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,19 +7,19 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{Response, header};
 use hyper::body::{Frame, SizeHint};
 
-/// So many frames of a compressed body are made in a row. A frame is some kilobytes, for which many times
-/// as much may have to be compressed.
+/// Maximum number of frames that are compressed before the task yields. A frame has some kilobytes, and
+/// compressing it may read many times as much.
 const FRAMES: u8 = 2;
 
-/// A compressed body. Whoever sends it asks for frames as long as the client takes them in, on a thread
-/// that serves others meanwhile.
+/// A compressed body. Without yielding, hyper would poll it for as long as the client reads, and other
+/// requests on the same thread would wait.
 struct Paced<B> {
     body: B,
-    /// Frames made since others had the thread.
+    /// Number of frames since the task yielded.
     frames: u8,
 }
 
-/// Paces the body of an answer if it is compressed.
+/// Wraps the body of a response if it is compressed.
 pub(in crate::http) fn pace<B>(response: Response<B>) -> Response<Body>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,

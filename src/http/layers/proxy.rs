@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_not_believed() {
+    fn headers_of_untrusted_clients_are_ignored() {
         let headers = [
             ("x-forwarded-for", "1.2.3.4"),
             ("x-forwarded-proto", "https"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_puts_in_front_is_not_its_address() {
+    fn addresses_prepended_by_a_client_are_ignored() {
         let headers = [("x-forwarded-for", "10.9.9.9, 6.6.6.6, 192.0.2.9, 10.0.0.7")];
         assert_eq!(forwarded("10.0.0.1", &headers).remote, ip("192.0.2.9"));
         assert_eq!(forwarded("10.0.0.1", &[("x-forwarded-for", "unknown")]).remote, ip("10.0.0.1"));

@@ -1,4 +1,4 @@
-//! What the layers have established about a request.
+//! Microversion and caller of a request, as the layers have established them.
 
 use std::sync::Arc;
 

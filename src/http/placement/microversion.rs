@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_we_do_not_have_is_told_as_it_was_written() {
+    fn an_unknown_version_is_repeated_as_written() {
         for text in ["0.5", "1.40", "2.0", "-1.0", "1.-5", "1.99999999999999999999999999"] {
             let expected = Err(Unacceptable::Unknown(text.to_owned()));
             assert_eq!(microversion(&[&format!("placement {text}")]), expected);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_version_is_malformed() {
+    fn another_text_is_a_malformed_version() {
         for (text, literal) in
             [("pony", "pony"), ("1.2.3", "2.3"), ("1.", ""), (".1", ""), ("1.\u{663}", "\u{663}")]
         {

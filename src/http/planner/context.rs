@@ -1,4 +1,4 @@
-//! What the layers have established about a request, and its permission.
+//! The caller of a request, as the layers have established it, and its permission.
 
 use std::sync::Arc;
 

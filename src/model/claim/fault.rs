@@ -194,21 +194,21 @@ pub(super) enum Obstacle {
     Capacity,
 }
 
-/// Returns the obstacle to an amount of an inventory, if any. The request wants `asked` of the inventory so far,
+/// Returns the obstacle to an amount of an inventory, if any. The request wants `requested` of the inventory so far,
 /// this amount included, and its consumers release `freed`.
 ///
 /// An inventory may stay over its capacity if its use does not grow.
 pub(super) fn obstacle(
     inventory: Option<&InventoryUsage>,
     amount: i64,
-    asked: i64,
+    requested: i64,
     freed: i64,
 ) -> Option<Obstacle> {
     let Some(inventory) = inventory else { return Some(Obstacle::NoInventory) };
     if !inventory.terms.allows_amount(amount) {
         return Some(Obstacle::Amount);
     }
-    let used = (inventory.used - freed).saturating_add(asked);
+    let used = (inventory.used - freed).saturating_add(requested);
     let is_over = used > inventory.terms.capacity() && used > inventory.used;
     is_over.then_some(Obstacle::Capacity)
 }
@@ -256,9 +256,9 @@ fn add_rows(
     rows: &[ResolvedAmount<'_>],
     held: &BTreeMap<(ProviderId, ClassId), i64>,
 ) {
-    let mut asked: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
+    let mut requested: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
     for row in rows {
-        let sum = asked.entry(row.inventory).or_insert(0);
+        let sum = requested.entry(row.inventory).or_insert(0);
         *sum = sum.saturating_add(row.amount);
     }
     let mut short = BTreeSet::new();
@@ -266,7 +266,7 @@ fn add_rows(
         let (provider, class) = (row.provider, row.class.to_owned());
         let inventory = state.inventories.get(&row.inventory);
         let of = |amounts: &BTreeMap<_, i64>| amounts.get(&row.inventory).copied().unwrap_or(0);
-        let (wanted, given_back) = (of(&asked), of(held));
+        let (wanted, given_back) = (of(&requested), of(held));
         match (obstacle(inventory, row.amount, wanted, given_back), inventory) {
             (None, _) => {}
             (Some(Obstacle::Amount), Some(InventoryUsage { terms, .. })) => {

@@ -166,9 +166,9 @@ fn check_rows(
     rows: &[ResolvedAmount<'_>],
     released: &BTreeMap<(ProviderId, ClassId), i64>,
 ) -> Result<(), Refusal> {
-    let mut asked: HashMap<(ProviderId, ClassId), i64> = HashMap::new();
+    let mut requested: HashMap<(ProviderId, ClassId), i64> = HashMap::new();
     for row in rows {
-        let sum = asked.entry(row.inventory).or_insert(0);
+        let sum = requested.entry(row.inventory).or_insert(0);
         *sum = sum.saturating_add(row.amount);
         let freed = released.get(&row.inventory).copied().unwrap_or(0);
         let inventory = state.inventories.get(&row.inventory);

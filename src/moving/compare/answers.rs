@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named_by_uuid_or_name() {
+    fn differences_are_named_by_uuid_or_name() {
         let one = json!({"resource_providers": [
             {"uuid": "1", "generation": 3}, {"uuid": "2", "generation": 5}]});
         let other = json!({"resource_providers": [

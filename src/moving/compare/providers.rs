@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_in_a_skipped_subject_is_skipped() {
+    fn differences_of_a_skipped_subject_are_skipped() {
         let skips = |subject| {
             let skipped = vec![Subject::ProviderAllocations];
             Options { skipped, ..options(true, false) }.skips(subject)

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_compared_is_counted_and_the_first_are_named() {
+    fn skipped_subjects_are_counted_and_the_first_are_named() {
         let mut report = report();
         for nth in 0..300 {
             report.not_compared(Subject::Usages, &format!("GET http://old/{nth}: 500"));
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_import_explains_is_counted_by_itself() {
+    fn differences_due_to_an_import_are_counted_separately() {
         let mut report = report();
         report.add(Subject::Usages, "/resource_providers/1/usages", &[]);
         let found = [difference(&["body", "usages", "VCPU"])];

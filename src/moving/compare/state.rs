@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_the_same_is_recalled_and_a_part_of_a_line_is_not() {
+    fn complete_lines_are_resumed_and_partial_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("state");
         let about = json!({"left": "http://old/"});

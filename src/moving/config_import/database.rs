@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_authority_is_asked() {
+    fn a_configured_authority_is_used() {
         let strict = "postgres://h/d?sslmode=verify-ca&sslrootcert=/ca";
         assert_eq!(converted("postgresql://h/d?sslmode=require&sslrootcert=/ca", ""), strict);
     }

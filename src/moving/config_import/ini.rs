@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_oslo_refuses_is_refused() {
+    fn files_that_oslo_refuses_are_refused() {
         let fault = |text: &str| (parse(text).unwrap_err().line, parse(text).unwrap_err().message);
         assert_eq!(fault("a = 1"), (1, "the option is in no section"));
         assert_eq!(fault("[a]\n\nword"), (3, "the line has neither = nor :"));

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_wrong_is_named() {
+    fn missing_and_invalid_options_are_named() {
         for (text, named) in [
             ("", "variable OS_AUTH_URL is missing"),
             ("AUTH_URL=k", "k: "),

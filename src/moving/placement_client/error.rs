@@ -80,7 +80,7 @@ mod tests {
     use super::error_message;
 
     #[test]
-    fn what_a_service_says_is_repeated_and_bounded() {
+    fn the_error_of_a_service_is_repeated_up_to_a_limit() {
         let placement = br#"{"errors": [{"status": 404, "detail": "No such\n\nprovider."}]}"#;
         assert_eq!(error_message(placement), "No such provider.");
         assert_eq!(error_message(br#"{"error": {"message": "Not you."}}"#), "Not you.");

@@ -376,7 +376,7 @@ pub fn is_for_now(error: &Error) -> bool {
 }
 
 /// Waits before the next attempt.
-async fn pause(attempt: u32, asked: Option<Duration>) {
+async fn pause(attempt: u32, retry_after: Option<Duration>) {
     let own = PAUSE * 2_u32.saturating_pow(attempt.saturating_sub(1));
-    tokio::time::sleep(asked.map_or(own, |asked| own.max(asked)).min(PAUSE_MAX)).await;
+    tokio::time::sleep(retry_after.map_or(own, |least| own.max(least)).min(PAUSE_MAX)).await;
 }

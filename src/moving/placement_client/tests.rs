@@ -134,7 +134,7 @@ async fn a_read_is_repeated_and_a_write_is_not() {
 }
 
 #[tokio::test]
-async fn failures_name_url_status_and_what_was_said() {
+async fn failures_name_url_status_and_response() {
     let fake = fake().await;
     let why = client(&fake).read("/nothing", Microversion::MAX).await.unwrap_err();
     let url = &fake.url;

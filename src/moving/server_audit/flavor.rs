@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_alone_cannot_give_is_named() {
+    fn amounts_beyond_the_host_are_named() {
         for spec in ["hw:cpu_policy", "resources1:VGPU", "accel:device_profile", "resources:VGPU"] {
             let needs = flavor(&[(spec, "1")]).needs(Some(false));
             assert_eq!(needs.obstacle, Some(format!("the flavor has {spec}")));

@@ -187,7 +187,7 @@ fn a_deleted_server() {
 }
 
 #[test]
-fn what_has_changed_since_the_servers_were_listed_is_left_alone() {
+fn servers_that_changed_since_the_list_are_skipped() {
     let mut world = World::new();
     world.holds(7, &[1]);
     for modified in [NOW + Duration::minutes(5), NOW - Duration::minutes(59)] {
@@ -199,7 +199,7 @@ fn what_has_changed_since_the_servers_were_listed_is_left_alone() {
 }
 
 #[test]
-fn what_changes_during_the_audit_is_left_alone() {
+fn servers_that_change_during_the_audit_are_skipped() {
     let mut world = World::new();
     world.holds(7, &[1]);
     let placement = world.placement();

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_counted_by_its_kind() {
+    fn differences_are_counted_by_kind() {
         let tally = Arc::new(Tally::default());
         let report = Report { tally: Arc::clone(&tally), records: None };
         let body = |used: u8| {

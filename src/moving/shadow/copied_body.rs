@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_long_passes_and_is_not_copied() {
+    async fn too_long_bodies_pass_without_a_copy() {
         let budget = Budget::new(10);
         for (body, most) in [(chunks(&["ab", "cd"]), 3), (Body::from("abcd"), 3)] {
             let (body, passed) = watched(body, budget.copy(most));

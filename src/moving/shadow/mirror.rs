@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted() {
+    fn requests_that_find_the_queue_full_are_counted() {
         let (mirror, mut queues) = mirror();
         for _ in 0..3 {
             read(&mirror);

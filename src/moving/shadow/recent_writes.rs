@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_may_have_changed_everything() {
+    fn forgotten_writes_may_have_changed_everything() {
         let writes = RecentWrites::default();
         let began = Instant::now();
         let first = writes.begin(began);

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_as_json() {
+    fn the_summary_is_json() {
         let found = summary().json();
         assert_eq!(found["mirrored"], json!({"read": 3, "write": 0}));
         assert_eq!(found["not_mirrored"]["read"], json!({"queue_full": 1}));

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_read_again() {
+    fn only_differing_chunks_are_read_again() {
         let recorded = chunks(&[(1, "a"), (2, "b"), (3, "c"), (4, "d")]);
         let found = chunks(&[(1, "a"), (2, "x"), (4, "d"), (5, "e")]);
         let changed = Changed::between(&recorded, &found);

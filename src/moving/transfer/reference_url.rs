@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn faults_are_named() {
         for (text, named) in [
             ("placement", "must be a URL"),
             ("oracle://db/placement", "\"oracle\""),

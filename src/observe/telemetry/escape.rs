@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_json_means_what_was_said() {
+    fn a_json_line_round_trips() {
         let kept = Kept::default();
         let logs = tracing_subscriber::fmt().json().flatten_event(true).with_current_span(true);
         tracing::subscriber::with_default(logs.with_writer(kept.clone()).finish(), tell);

@@ -128,7 +128,7 @@ mod tests {
 
     /// Logging continues while the pipe is not read; the returning reader gets the number of missing lines.
     #[test]
-    fn lines_are_dropped_and_counted_while_nobody_reads() {
+    fn lines_are_dropped_and_counted_without_a_reader() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let (mut lines, thread) = start(&writer).unwrap();
         drop(writer);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_at_the_end() {
+    fn all_lines_are_written_at_the_end() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let (mut lines, thread) = start(&writer).unwrap();
         drop(writer);

@@ -299,7 +299,7 @@ mod tests {
     use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 
     #[test]
-    fn what_is_reserved_on_the_closest_host_is_named() {
+    fn the_reserved_amount_of_the_closest_host_is_named() {
         let shortage = Shortage {
             available: 0,
             capacity: 0,

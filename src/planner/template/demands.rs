@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn meaningless_demands_are_named() {
         for (properties, words) in [
             (json!({"member_of": ["x"]}), "member_of: 'x' is not a UUID"),
             (json!({"member_of": 1}), "member_of: not of type array"),

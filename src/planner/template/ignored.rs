@@ -112,7 +112,7 @@ mod tests {
     use super::{unfollowed, unknown_properties};
 
     #[test]
-    fn what_nobody_knows_is_named() {
+    fn unknown_names_are_listed() {
         let unknown = |properties| unknown_properties(Some(&properties));
         let known =
             json!({"flavor": "m1.small", "image": "i", "networks": [], "root_required": []});
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_followed_of_a_pipe_is_named() {
+    fn ignored_properties_of_a_pipe_are_named() {
         let pipe = |properties| unfollowed(&serde_json::from_value(properties).unwrap());
         assert_eq!(pipe(json!({"resources": [], "bandwidth": {"min": 1, "units": "kbps"}})), None);
         let some = json!({"resources": [], "bandwidth": {"min": 1, "max": 2}, "latency": 3});

@@ -34,7 +34,7 @@ fn servers_and_groups_are_read_and_all_else_is_listed_as_ignored() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn faults_are_named() {
     let server =
         |properties: Value| json!({"a": {"type": "OS::Nova::Server", "properties": properties}});
     let group = |properties: Value| json!({"g": {"type": "OS::Valet::GroupAssignment", "properties": properties}});

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_is_sent_another_way_if_that_gives_more() {
+    fn placed_servers_are_rerouted_if_that_places_more() {
         let sources = [source(3, &[0, 1]), source(2, &[0])];
         assert_eq!(max_flow(&sources, &[3, 2]).0, 5);
         let sources = [source(1, &[0, 1]), source(1, &[0, 2]), source(1, &[0])];

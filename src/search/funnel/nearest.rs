@@ -157,7 +157,7 @@ mod tests {
     use crate::model::ProviderId;
 
     #[test]
-    fn those_that_lack_the_smallest_part_come_first() {
+    fn near_misses_with_the_smallest_shortage_come_first() {
         let mut nearest = Nearest::new(4);
         for (id, shortfall) in [
             (1, Shortfall::OTHER),

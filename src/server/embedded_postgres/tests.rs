@@ -124,7 +124,7 @@ fn the_version_of_a_cluster_is_a_number_in_a_file_of_its_owner() {
 }
 
 #[test]
-fn the_directory_of_the_socket_is_nobody_elses() {
+fn the_directory_of_the_socket_is_private() {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path();
     let short = Path::new("/var/lib/berth");
@@ -154,7 +154,7 @@ fn the_directory_of_the_socket_is_nobody_elses() {
 }
 
 #[test]
-fn a_temporary_directory_with_too_long_a_path_is_said_to_be_one() {
+fn a_too_long_temporary_path_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let temporary = folder.path().join("long".repeat(20));
     std::fs::create_dir(&temporary).unwrap();

@@ -86,7 +86,7 @@ fn terms_have_a_meaning_for_every_nesting() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn meaningless_requests_are_refused() {
     let (host, rack) = (Level::Host, Level::Rack);
     for (said, why) in [
         (groups(&[(A, host, &[g(0)])]), GroupError::Cycle(0)),

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_at_first_is_counted_without_packing() {
+    fn first_fits_are_counted_without_packing() {
         let pools = pools(&[(0, 8), (0, 7), (1, 20)]);
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3), (1, 3)], &[(2, 4)]]);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_on_shared_pools_are_told_apart() {
+    fn draws_on_shared_pools_are_distinguished() {
         let pools = pools(&[(0, 9), (0, 9), (0, 9)]);
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3), (1, 3), (2, 3)], &[(0, 3)]]);

@@ -365,7 +365,7 @@ mod tests {
     use super::{Choice, Conditions, Draws, Source, Supply, Way, Ways};
 
     #[test]
-    fn who_may_stay_draws_nothing_there_and_shares_the_rest() {
+    fn servers_that_may_stay_draw_only_elsewhere() {
         let one = |pool: usize| Supply::One(Draws::from([(pool, 1)]));
         let ways: Ways = [(0, one(0)), (2, one(2))].into_iter().collect();
         for host in [0, 1, 2, 9] {

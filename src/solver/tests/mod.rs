@@ -230,7 +230,7 @@ fn overlapping_affinities_are_one() {
 }
 
 #[test]
-fn who_can_stay_stays() {
+fn servers_that_can_stay_stay() {
     let mut problem = site(3, vec![Rule::Apart(Level::Host, vec![vec![0], vec![1], vec![2]])]);
     for (server, at) in problem.servers.iter_mut().zip([3, 3, 1]) {
         server.current_host = Some(at);
@@ -420,7 +420,7 @@ fn time_that_is_up_ends_it() {
 /// A host of two nodes with three units each: four servers of one unit and one of two go there, but
 /// only if the second of the small ones joins the first.
 #[test]
-fn those_with_a_choice_make_way_for_others() {
+fn servers_with_a_choice_make_way_for_others() {
     let sized =
         |need: u64| Arc::new(ways(&[vec![Draws::from([(0, need)]), Draws::from([(1, need)])]]));
     let server = |need: u64| Server {
@@ -446,7 +446,7 @@ fn those_with_a_choice_make_way_for_others() {
 
 /// Two hosts share a pool, and only the first has one of its own as well.
 #[test]
-fn who_has_a_choice_leaves_the_shared_pool_to_others() {
+fn servers_with_a_choice_leave_the_shared_pool() {
     let server = Server {
         ways: Arc::new(ways(&[
             vec![Draws::from([(0, 2)]), Draws::from([(1, 2)])],
@@ -469,7 +469,7 @@ fn who_has_a_choice_leaves_the_shared_pool_to_others() {
 }
 
 #[test]
-fn who_is_pinned_draws_nothing() {
+fn pinned_servers_draw_nothing() {
     let mut problem = site(2, Vec::new());
     let allowed_hosts = vec![false, false, true, false].into();
     let ways = Arc::new(Ways::staying_on(2));
@@ -565,7 +565,7 @@ fn exclusive_hosts_add_up() {
 }
 
 #[test]
-fn sizes_are_told_apart_where_only_one_may_be() {
+fn sizes_are_distinguished_where_only_one_is_allowed() {
     let mut problem = site(2, Vec::new());
     let mut draws: Vec<Vec<Draws>> = (0..4).map(|host| vec![Draws::from([(host, 1)])]).collect();
     problem.servers[0].allowed_hosts = vec![false, true, false, false].into();

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_lacks_something_begins_anew() {
+    fn an_incomplete_log_restarts() {
         assert_eq!(decide(&look(None, 0)), Decision::Begin { number: 1000, is_foreign: false });
         let gap = LogState { has_gap: true, ..look(Some(5000), 7) };
         assert_eq!(decide(&gap), Decision::Begin { number: 5001, is_foreign: false });

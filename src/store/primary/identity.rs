@@ -75,7 +75,7 @@ mod tests {
     use super::Identity;
 
     #[test]
-    fn nobody_follows_a_timeline_that_is_older_or_another_cluster_while_the_known_one_answers() {
+    fn an_older_timeline_or_another_cluster_is_refused_while_the_primary_responds() {
         let newest = Identity { system: 1, timeline: 3, is_read_only: false };
         let may = |system, timeline, alone| {
             let found = Identity { system, timeline, is_read_only: true };

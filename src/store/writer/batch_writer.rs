@@ -69,9 +69,9 @@ impl Change for Batch {
         let mut handover = Handover::find(tx, &mut locked, claims, &self.new_owners).await?;
         let writing = tx.spans.begin(Phase::Write);
         let before = GenerationSteps::before(&locked.state);
-        let is_told = tx.history.is_some() || tx.noted.is_some();
-        let is_any_told = is_told || self.recorders.iter().any(Recorder::is_on);
-        let names = is_any_told.then(|| PlaceNames::of(&locked.state));
+        let is_recorded = tx.history.is_some() || tx.noted.is_some();
+        let is_any_recorded = is_recorded || self.recorders.iter().any(Recorder::is_on);
+        let names = is_any_recorded.then(|| PlaceNames::of(&locked.state));
         let mut verdicts = Vec::with_capacity(self.requests.len());
         let places = self.recorders.iter().zip(&self.found);
         for (request, (recorder, place)) in self.requests.iter().zip(places) {
@@ -82,7 +82,7 @@ impl Change for Batch {
                 Request::Replace(_) | Request::Release(_) => Cow::Borrowed(request),
             };
             // The effects of a request are the differences of its consumers before and after it.
-            let names = names.as_ref().filter(|_| is_told || recorder.is_on());
+            let names = names.as_ref().filter(|_| is_recorded || recorder.is_on());
             let found = names.map(|names| (names, consumers(&locked.state, &judged)));
             let verdict = judge(&mut locked.state, &judged);
             if let (Request::Replace(claims), Err(_)) = (judged.as_ref(), &verdict) {

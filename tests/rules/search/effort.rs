@@ -179,7 +179,7 @@ fn the_smaller_bound_counts() {
 }
 
 #[test]
-fn what_nested_excludes_does_not_use_up_the_bound() {
+fn candidates_excluded_by_nesting_do_not_count_towards_the_limit() {
     let world = Cloud::new("a; MEMORY_MB:8\n a1 < a; VCPU:8\n b; VCPU:8 MEMORY_MB:8").world();
     let request =
         Request { max_candidates: Some(1), ..request("old&resources=VCPU:1,MEMORY_MB:1") };

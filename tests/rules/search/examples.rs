@@ -34,7 +34,7 @@ fn e1_a_shared_disk_goes_with_every_host() {
 }
 
 #[test]
-fn e1_a_shared_disk_by_itself_is_one_candidate_whatever_its_anchors() {
+fn e1_a_shared_disk_alone_is_one_candidate() {
     assert_eq!(shared_disk().candidates("resources=DISK_GB:10"), ["ss1:DISK_GB:10"]);
     assert_eq!(shared_disk().candidates("resources1=DISK_GB:10"), ["ss1:DISK_GB:10"]);
 }

@@ -70,7 +70,7 @@ fn conditions_that_contradict_each_other_are_named() {
 }
 
 #[test]
-fn what_does_not_exist_is_no_condition() {
+fn unknown_names_are_no_conditions() {
     let world = Cloud::new("cn1; VCPU:8").world();
     let of = |query: &str| explain(&world, &request(query), 10, |_| false).unwrap_err();
     assert_eq!(

@@ -111,7 +111,7 @@ fn capacity_without_end_is_counted_without_overflow() {
 }
 
 #[test]
-fn what_is_shared_counts_once() {
+fn shared_capacity_counts_once() {
     let cloud = Cloud::new(
         "cn1; VCPU:8; ; A
          cn2; VCPU:8; ; A B
@@ -135,7 +135,7 @@ fn what_is_shared_counts_once() {
 
 /// A pool is no host, though what it shares can be allocated from it alone.
 #[test]
-fn what_only_shares_is_no_host() {
+fn a_sharing_provider_alone_is_no_host() {
     let cloud = Cloud::new(
         "cn1; VCPU:8; HW_X; A
          cn2; VCPU:8; HW_X; A
@@ -200,7 +200,7 @@ fn hosts_are_grouped_by_traits_and_aggregates() {
 }
 
 #[test]
-fn what_is_left_when_no_more_fit_is_of_no_use() {
+fn leftover_capacity_is_unusable() {
     let cloud = Cloud::new(
         "cn1; VCPU:7 MEMORY_MB:64
          cn2; VCPU:3 MEMORY_MB:64
@@ -256,7 +256,7 @@ fn what_is_left_when_no_more_fit_is_of_no_use() {
 
 /// Also those of which no host has any, or of which there is nothing at all.
 #[test]
-fn all_classes_that_are_asked_for_are_said_to_be_of_no_use_or_not() {
+fn each_requested_class_is_marked_as_usable_or_not() {
     let cloud = Cloud::new(
         "cn1; VCPU:8; ; A
          pool; DISK_GB:9; MISC_SHARES_VIA_AGGREGATE; A",
@@ -275,7 +275,7 @@ fn all_classes_that_are_asked_for_are_said_to_be_of_no_use_or_not() {
 }
 
 #[test]
-fn nothing_is_said_of_hosts_that_were_not_examined() {
+fn unexamined_hosts_are_not_counted() {
     let lines: Vec<String> = (0..600).map(|host| format!("cn{host}; VCPU:3")).collect();
     let world = Cloud::new(&lines.join("\n")).world();
     let excluded = Excluded::default();
@@ -459,7 +459,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_lost_counts_as_little_as_what_never_was(
+    fn lost_capacity_does_not_count(
         rows in generate::rows(7),
         request in generate::request(),
         nth in any::<prop::sample::Index>(),

@@ -108,7 +108,7 @@ fn siblings_are_no_subtree() {
 }
 
 #[test]
-fn what_is_met_by_different_providers_may_be_given_up() {
+fn conditions_met_by_different_providers_may_be_dropped() {
     let cloud = Cloud::new(
         "cn; ; HW_X
          numa < cn; VCPU:8",
@@ -154,7 +154,7 @@ fn a_group_without_resources_may_be_in_any_tree() {
 }
 
 #[test]
-fn what_is_missing_is_told() {
+fn missing_amounts_are_named() {
     let cloud = cloud().with("cn1", "VCPU", |row| row.used = 5);
     let found = counted(&cloud, "resources=VCPU:7,VGPU:1");
     let [cores, vgpu, _] = found.conditions.as_slice() else { panic!("{found:?}") };
@@ -177,7 +177,7 @@ fn what_is_missing_is_told() {
 }
 
 #[test]
-fn what_is_shared_with_a_host_counts() {
+fn shared_capacity_counts_for_a_host() {
     let shares = "MISC_SHARES_VIA_AGGREGATE";
     let cloud = Cloud::new(&format!(
         "cn1; VCPU:8; HW_X; A

@@ -60,7 +60,7 @@ fn every_filter_is_met() {
 }
 
 #[test]
-fn an_unknown_name_is_told_unless_something_before_it_makes_the_list_empty() {
+fn an_unknown_name_is_refused_unless_the_list_is_empty_already() {
     let all = Filter::default;
     let class = || vec![("NO_CLASS".to_owned(), 1)];
     let traits = || vec![strings(&["NO_TRAIT"])];

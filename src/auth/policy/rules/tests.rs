@@ -127,7 +127,7 @@ fn attributes_are_compared_with_what_the_request_is_about() {
 }
 
 #[test]
-fn rules_that_there_are_not_are_told_with_their_place() {
+fn unknown_rules_are_named_with_their_place() {
     for (overrides, why) in [
         (vec![("a", "rule:b")], "policy.yaml:1: rule \"a\": there is no rule \"b\""),
         (vec![("b", "@"), ("a", "rule:b or not rule:c")], "policy.yaml:2: rule \"a\": there is no"),

@@ -313,7 +313,7 @@ mod tests {
     use super::{clock, without_standby};
 
     #[test]
-    fn who_names_several_servers_expects_a_standby() {
+    fn a_url_with_several_hosts_expects_a_standby() {
         assert_eq!(without_standby("replication", 1).verdict, Verdict::Fine);
         let found = without_standby("replication", 2);
         assert_eq!(found.verdict, Verdict::Warning);

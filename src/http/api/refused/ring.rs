@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_counts_and_what_is_larger_than_all_is_gone() {
+    fn grown_entries_count_and_too_large_ones_are_dropped() {
         let mut ring = Ring::new(BOUNDS);
         let first = ring.push(0, Vec::new(), 10, 'a');
         let second = ring.push(0, Vec::new(), 10, 'b');

@@ -32,7 +32,7 @@ fn parse(text: impl Into<Bytes>) -> Result<TestBody, String> {
 }
 
 #[test]
-fn what_is_not_json_is_malformed() {
+fn a_body_that_is_not_json_is_malformed() {
     let deep = "[".repeat(100_000);
     for text in ["", "{", "{'a': 1}", "NaN", "{\"count\": -Infinity}", "{\"count\": 1e999}", &deep]
     {

@@ -82,7 +82,7 @@ fn media_types_are_looked_at_after_the_version_but_for_aggregates() {
 }
 
 #[test]
-fn the_media_type_of_a_body_is_told_without_its_parameters() {
+fn the_media_type_of_a_body_has_no_parameters() {
     let check = |content_type| {
         let providers = route("/resource_providers").rows;
         choose(&providers, &Method::POST, LATEST, &offered(content_type, "")).map(|_| ())

@@ -63,7 +63,7 @@ async fn codes_are_shown_from_1_23() {
 }
 
 #[tokio::test]
-async fn a_version_nobody_has_is_told_which_there_are() {
+async fn an_unsupported_version_is_refused_with_the_range() {
     let unknown = json(Problem::not_acceptable("x"), None).await;
     assert!(unknown.ends_with("\"max_version\":\"1.39\",\"min_version\":\"1.0\"}]}"), "{unknown}");
     let known = json(Problem::not_acceptable("x"), Some(INITIAL)).await;
@@ -71,7 +71,7 @@ async fn a_version_nobody_has_is_told_which_there_are() {
 }
 
 #[tokio::test]
-async fn who_is_not_known_is_told_in_a_shape_of_its_own() {
+async fn an_unauthenticated_caller_gets_a_plain_text_error() {
     let text = json(Problem::unauthorized(), None).await;
     assert!(text.starts_with("{\"message\":\"This server could not verify"), "{text}");
     assert!(text.ends_with(
@@ -125,7 +125,7 @@ async fn a_cause_is_for_the_log_only() {
 }
 
 #[test]
-fn what_the_store_refuses_is_absent_or_in_conflict() {
+fn refusals_of_the_store_are_404_or_409() {
     let status = |why: Refusal| Problem::from(Error::Refused(why)).status.as_u16();
     assert_eq!(status(Refusal::ClassNotFound("X".to_owned())), 404);
     assert_eq!(status(Refusal::TraitInUse { name: "X".to_owned(), providers: Vec::new() }), 409);

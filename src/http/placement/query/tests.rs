@@ -97,7 +97,7 @@ fn before_1_39_the_last_required_counts() {
 }
 
 #[test]
-fn what_is_wrong_with_required_is_told() {
+fn faults_of_required_are_described() {
     let start = "Invalid query string parameters: ";
     let form = "Expected 'required' parameter value of the form: ";
     for (version, text, detail) in [
@@ -149,7 +149,7 @@ fn member_of_is_one_aggregate_or_any_of_a_list() {
 }
 
 #[test]
-fn what_is_wrong_with_member_of_is_told() {
+fn faults_of_member_of_are_described() {
     for (version, text, detail) in [
         (
             INITIAL,
@@ -203,7 +203,7 @@ fn resources_are_classes_with_amounts() {
 }
 
 #[test]
-fn what_is_wrong_with_resources_is_told() {
+fn faults_of_resources_are_described() {
     let badly = "Badly formed resources parameter. Expected resources query string parameter in \
                  form: ?resources=VCPU:2,MEMORY_MB:1024. Got: ";
     for (text, detail) in [

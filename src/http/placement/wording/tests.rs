@@ -370,14 +370,14 @@ On instance['limit']:",
 ];
 
 #[test]
-fn a_violation_is_told_in_the_words_clients_know() {
+fn a_violation_has_the_words_of_the_reference() {
     for (shape, json, text) in WHOLE_TEXTS {
         assert_eq!(violation_text(&shape().for_bodies(), json), *text, "{json}");
     }
 }
 
 #[test]
-fn of_several_violations_the_one_is_told_that_python_tells() {
+fn of_several_violations_the_reference_choice_is_reported() {
     for (shape, json, text) in SHORT_TEXTS {
         let violation = violation_text(&shape().for_bodies(), json);
         let lines: Vec<&str> = violation.lines().collect();

@@ -24,7 +24,7 @@ fn words(body: &Value, keys: &[BodyKey]) -> String {
 }
 
 #[test]
-fn what_fits_is_not_spoken_of() {
+fn valid_values_are_not_mentioned() {
     for body in [
         json!({"name": "a", "type": "b"}),
         json!({"type": "b", "name": "a", "description": null}),

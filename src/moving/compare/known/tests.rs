@@ -124,7 +124,7 @@ fn candidates_of_the_references_alone_are_known_if_they_do_not_fit() {
 }
 
 #[test]
-fn which_candidates_a_limit_leaves_is_not_defined() {
+fn the_choice_of_limited_candidates_is_undefined() {
     let (one, other) = (candidate(&[(ONE, 1)]), candidate(&[(OTHER, 1)]));
     let (one, other) = (candidates(&[one], &json!({})), candidates(&[other], &json!({})));
     let target = "/allocation_candidates?resources=VCPU:1";

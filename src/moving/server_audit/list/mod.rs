@@ -81,7 +81,7 @@ struct Row {
 #[derive(Debug, Default, PartialEq, Eq)]
 enum HostName {
     #[default]
-    Untold,
+    Hidden,
     None,
     Some(String),
 }
@@ -218,7 +218,7 @@ impl Lists {
         }
         let is_known = status != "UNKNOWN";
         let hosts = [row.hypervisor_hostname, row.host];
-        if is_known && hosts.iter().all(|host| *host == HostName::Untold) {
+        if is_known && hosts.iter().all(|host| *host == HostName::Hidden) {
             return Err(format!("it has no Host: {AS_ADMINISTRATOR}"));
         }
         let state = match row.task_state.as_deref() {
@@ -229,7 +229,7 @@ impl Lists {
         };
         let given = hosts.into_iter().filter_map(|host| match host {
             HostName::Some(name) => Some(name),
-            HostName::None | HostName::Untold => None,
+            HostName::None | HostName::Hidden => None,
         });
         let names: Vec<String> = given.collect();
         if names.is_empty() && state == ServerState::Settled && !WITHOUT_HOST.contains(&status) {

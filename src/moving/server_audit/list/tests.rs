@@ -24,7 +24,7 @@ fn place(names: &[&str]) -> Place {
 }
 
 #[test]
-fn what_the_client_prints_is_understood() {
+fn the_output_of_the_client_is_parsed() {
     let text = r#"[{"ID": "ONE", "Name": "a", "Status": "ACTIVE", "Task State": null, "Power State": 1,
         "Networks": {"net": ["10.0.0.2"]}, "Image Name": "cirros", "Image ID": "i", "Flavor": "m1",
         "Availability Zone": "nova", "Host": "node-1", "Properties": {}, "Project ID": "p"},
@@ -104,7 +104,7 @@ fn a_list_of_as_many_servers_as_a_page_has_may_be_cut_off() {
 }
 
 #[test]
-fn what_is_no_list_of_servers_is_refused() {
+fn a_file_that_is_no_list_of_servers_is_refused() {
     for (text, named) in [
         ("", "is empty"),
         ("[]", "there are no servers"),

@@ -73,7 +73,7 @@ fn a_group_is_named_by_its_ids_and_names() {
 }
 
 #[test]
-fn what_is_not_followed_is_listed() {
+fn ignored_rules_are_listed() {
     let outside = "5c0ff8a4-3a3d-4c4e-9f5e-2b6a0e6f1d33";
     let hints = json!({"same_host": "x", "heat_stack_name": "s", "group": outside});
     let properties = json!({"flavor": "m1", "scheduler_hints": hints});

@@ -1,5 +1,5 @@
 //! The relaxation of a component: each variable draws no more than the least that any variable draws at its site.
-//! What remains is a matching of variables to sites with seats.
+//! This leaves a matching of variables to sites with seats.
 
 #![expect(
     clippy::indexing_slicing,

@@ -123,7 +123,7 @@ proptest! {
 
 /// A case that a random cloud has found.
 #[test]
-fn that_there_is_no_way_for_two_is_proven() {
+fn the_lack_of_moves_for_two_is_proven() {
     let hosts: [Host; 2] = [((7, 5), vec![(1, 1), (4, 1)]), ((9, 6), vec![(1, 4), (1, 1)])];
     assert_eq!(proposed(&hosts, (4, 5), true), (None, true));
 }

@@ -190,7 +190,7 @@ fn a_consumer_on_two_hosts_is_left_alone() {
 }
 
 #[test]
-fn what_one_provider_supplied_comes_from_one_provider_again() {
+fn groups_of_one_provider_stay_on_one_provider() {
     let cloud = Cloud::new(
         "cn1
          n10 < cn1; VCPU:4
@@ -245,7 +245,7 @@ fn a_host_where_it_fits_already_is_named() {
 }
 
 #[test]
-fn what_drained_hosts_hold_is_placed_elsewhere() {
+fn consumers_of_drained_hosts_are_placed_elsewhere() {
     let cloud = Cloud::new(
         "cn1; VCPU:8
          cn2; VCPU:8
@@ -296,7 +296,7 @@ fn puzzle() -> (Cloud, Vec<ConsumerRow>) {
 }
 
 #[test]
-fn nothing_is_proven_if_the_search_for_a_place_was_given_up() {
+fn an_aborted_search_proves_nothing() {
     let (cloud, consumers) = puzzle();
     let world = cloud.world();
     let asked = request("resources1=CUSTOM_VF:3&in_tree1=cn1");
@@ -380,7 +380,7 @@ fn it_is_proven_that_there_is_no_way() {
 }
 
 #[test]
-fn nothing_that_is_gone_has_a_place_for_what_drained_hosts_hold() {
+fn drained_hosts_and_deleted_providers_are_no_destinations() {
     let cloud = Cloud::new(
         "cn1; VCPU:4; ; A
          d1 < cn1; DISK_GB:20

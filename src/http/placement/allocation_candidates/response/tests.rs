@@ -154,7 +154,7 @@ fn a_summary_shows_more_and_more() {
 }
 
 #[test]
-fn to_1_26_only_the_classes_asked_for_are_shown() {
+fn to_1_26_only_requested_classes_are_shown() {
     let classes = |microversion| {
         let answer = answer(microversion, &[("MEMORY_MB", 8)]);
         let resources = &answer["provider_summaries"][ROOT.to_string()]["resources"];
@@ -165,7 +165,7 @@ fn to_1_26_only_the_classes_asked_for_are_shown() {
 }
 
 #[test]
-fn nothing_found_is_two_empty_members() {
+fn an_empty_result_has_two_empty_members() {
     let nothing = json!({"allocation_requests": [], "provider_summaries": {}});
     assert_eq!(answer(LATEST, &[("VCPU", 1000)]), nothing);
 }

@@ -84,7 +84,7 @@ fn each_member_is_wanted_from_its_version_on_and_refused_before() {
 }
 
 #[test]
-fn nothing_may_be_allocated_from_1_28_and_always_by_post() {
+fn empty_allocations_are_allowed_from_1_28_and_by_post() {
     for (microversion, _) in
         HISTORY.iter().filter(|(microversion, _)| microversion.has(ALLOCATIONS_BY_PROVIDER))
     {
@@ -153,7 +153,7 @@ fn a_body_becomes_a_claim() {
 }
 
 #[test]
-fn what_is_expected_of_the_consumer_is_said_from_1_28() {
+fn the_consumer_generation_is_required_from_1_28() {
     for (microversion, _) in HISTORY {
         let expected = claim(*microversion, &least(*microversion)).unwrap().expected;
         let default = if microversion.has(CONSUMER_GENERATION) {
