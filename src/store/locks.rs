@@ -62,7 +62,7 @@ pub(super) const WAIT_MAX: Duration = Duration::from_millis(500);
 /// Lock timeout of the claim writer; all claims of the replica wait meanwhile.
 pub(super) const WRITER_WAIT_MAX: Duration = Duration::from_millis(200);
 /// Maximum time that a request waits in all for locks of others; then it fails with 503. Less than
-/// [`WRITE_MAX`](super::WRITE_MAX), so that its last attempt has ended when its caller gives up, and
+/// [`WRITE_MAX`](super::sessions::WRITE_MAX), so that its last attempt has ended when its caller gives up, and
 /// nothing is written afterwards.
 pub(super) const HELD_MAX: Duration = Duration::from_secs(9);
 
