@@ -51,7 +51,7 @@ const PRIVATE_MAX: u32 = 150;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Logging")]
 pub struct LogOptions {
-    /// What to log: a level (error, warn, info, debug, trace) or directives such as
+    /// Filter of the log: a level (error, warn, info, debug, trace) or directives such as
     /// `info,berth::store=debug`.
     #[arg(long, default_value = "info", value_name = "FILTER", value_parser = log_filter)]
     pub log: String,

@@ -65,7 +65,7 @@ fn resolve(world: &World, filter: &Filter) -> Result<Option<Part>, Unknown> {
     }
     check_traits(world, filter.required.iter().flatten()).map_err(Unknown::Traits)?;
     part.filter.all = filter.required.iter().map(|any| part::carriers(world, any)).collect();
-    if !part.filter.admits_somebody() {
+    if !part.filter.admits_a_provider() {
         return Ok(None);
     }
     check_traits(world, filter.forbidden.iter()).map_err(Unknown::Traits)?;
@@ -73,7 +73,7 @@ fn resolve(world: &World, filter: &Filter) -> Result<Option<Part>, Unknown> {
         all: filter.member_of.iter().map(|any| part::members(world, any)).collect(),
         none: Vec::new(),
     };
-    if !member_of.admits_somebody() {
+    if !member_of.admits_a_provider() {
         return Ok(None);
     }
     part.filter.all.extend(member_of.all);

@@ -45,7 +45,7 @@ impl SetFilter {
     }
 
     /// Returns whether any provider passes.
-    pub(super) fn admits_somebody(&self) -> bool {
+    pub(super) fn admits_a_provider(&self) -> bool {
         let Some(first) = self.all.first() else { return true };
         first.iter().any(|set| self.admits_any(set))
     }

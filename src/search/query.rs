@@ -131,7 +131,7 @@ impl Query {
         };
         let names = group.required.iter().flatten().chain(&group.forbidden);
         check_traits(world, names).map_err(|unknown| {
-            self.hopeless |= !member_of.admits_somebody();
+            self.hopeless |= !member_of.admits_a_provider();
             Unknown::Traits(unknown)
         })?;
         let tree = group.in_tree.map(|uuid| world.provider(uuid));

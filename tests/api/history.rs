@@ -58,7 +58,7 @@ fn state(text: Option<&String>) -> Value {
 }
 
 /// Kind, generation, before and after.
-fn told(entry: &HistoryEntry) -> (&str, Option<i64>, Value, Value) {
+fn contents(entry: &HistoryEntry) -> (&str, Option<i64>, Value, Value) {
     let (before, after) = (state(entry.before.as_ref()), state(entry.after.as_ref()));
     (&entry.kind, entry.generation, before, after)
 }
@@ -117,13 +117,13 @@ async fn changes_of_a_provider_are_there_with_who_has_made_them() {
     assert_eq!(first.global_request_id.as_deref(), Some(global.as_str()));
     assert_eq!((first.user.as_deref(), first.project.as_deref()), (Some("admin"), Some("team")));
     let named = |generation, name| json!({"generation": generation, "name": name, "parent": null});
-    assert_eq!(told(first), ("resource_provider", Some(0), Value::Null, named(0, "a")));
-    let (_, generation, before, after) = told(&all[2]);
+    assert_eq!(contents(first), ("resource_provider", Some(0), Value::Null, named(0, "a")));
+    let (_, generation, before, after) = contents(&all[2]);
     assert_eq!(generation, Some(2));
     assert_eq!(before, json!({"generation": 1, "traits": []}));
     assert_eq!(after, json!({"generation": 2, "traits": ["HW_CPU_X86_AVX"]}));
-    assert_eq!(told(&all[4]), ("resource_provider", Some(3), named(3, "a"), named(3, "b")));
-    assert_eq!(told(&all[5]), ("resource_provider", Some(3), named(3, "b"), Value::Null));
+    assert_eq!(contents(&all[4]), ("resource_provider", Some(3), named(3, "a"), named(3, "b")));
+    assert_eq!(contents(&all[5]), ("resource_provider", Some(3), named(3, "b"), Value::Null));
     // It is gone, and its names still lead to it.
     for name in ["a", "b"] {
         let found = found(&berth, name).await;
@@ -151,7 +151,7 @@ async fn each_claim_of_a_batch_has_its_own_entry_and_a_refused_one_has_none() {
         last = Some(*consumer);
         let after = json!({"generation": 1, "allocations": {host.0.to_string(): {"VCPU": 1}}});
         assert_eq!(entries.len(), 1);
-        assert_eq!(told(&entries[0]), ("allocations", Some(1), Value::Null, after));
+        assert_eq!(contents(&entries[0]), ("allocations", Some(1), Value::Null, after));
         let request = answer.headers["x-openstack-request-id"].to_str().unwrap();
         assert_eq!(entries[0].request_id.as_deref(), Some(request));
     }
@@ -200,7 +200,7 @@ async fn a_reshaping_is_one_entry() {
         .collect();
     assert_eq!(of_request, ["allocations", "inventories"]);
     let moved = &entries(&berth, consumer).await[1];
-    let (_, _, before, after) = told(moved);
+    let (_, _, before, after) = contents(moved);
     assert_eq!(before["allocations"], json!({host.0.to_string(): {"VGPU": 1}}));
     assert_eq!(after["allocations"], json!({child.0.to_string(): {"VGPU": 1}}));
 }

@@ -110,7 +110,7 @@ fn a_server_whose_planner_finds_its_port_busy_does_not_start() {
     assert!(words.contains(&format!("cannot listen on {address} (--planner-listen)")), "{words}");
 }
 
-async fn told(served: &Served, path: &str) -> String {
+async fn admin_response(served: &Served, path: &str) -> String {
     converse(
         tokio::net::TcpStream::connect(served.admin_address()).await.unwrap(),
         get(path).as_bytes(),
@@ -136,10 +136,10 @@ async fn health_and_metrics_have_connections_of_their_own() {
         ("/", 404),
         ("/resource_providers", 404),
     ] {
-        let answer = told(&served, path).await;
+        let answer = admin_response(&served, path).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
     }
-    let metrics = told(&served, "/metrics").await;
+    let metrics = admin_response(&served, "/metrics").await;
     for line in [
         "# TYPE berth_connections_open gauge",
         "berth_connections_open 1",
@@ -172,12 +172,12 @@ async fn a_server_without_its_database_lives_and_is_not_ready() {
          select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
     );
     sqlx::raw_sql(sqlx::AssertSqlSafe(away)).execute(&mut elsewhere).await.unwrap();
-    assert!(told(&served, "/readyz").await.starts_with("HTTP/1.1 503 "));
-    assert!(told(&served, "/healthz").await.starts_with("HTTP/1.1 200 "));
-    assert!(told(&served, "/metrics").await.starts_with("HTTP/1.1 200 "));
+    assert!(admin_response(&served, "/readyz").await.starts_with("HTTP/1.1 503 "));
+    assert!(admin_response(&served, "/healthz").await.starts_with("HTTP/1.1 200 "));
+    assert!(admin_response(&served, "/metrics").await.starts_with("HTTP/1.1 200 "));
     let back = format!("alter database {name} allow_connections true");
     sqlx::raw_sql(sqlx::AssertSqlSafe(back)).execute(&mut elsewhere).await.unwrap();
-    assert!(told(&served, "/readyz").await.starts_with("HTTP/1.1 200 "));
+    assert!(admin_response(&served, "/readyz").await.starts_with("HTTP/1.1 200 "));
     served.stop().await;
 }
 

@@ -39,7 +39,7 @@ fn deployed(path: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy").join(path).display().to_string()
 }
 
-async fn told(served: &Served, path: &str) -> String {
+async fn scrape(served: &Served, path: &str) -> String {
     let stream = tokio::net::TcpStream::connect(served.admin_address()).await.unwrap();
     let answer = converse(stream, get(path).as_bytes()).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -61,7 +61,7 @@ fn dechunked(mut body: &str) -> String {
 async fn requests_and_claims_are_counted_under_names_that_prometheus_accepts() {
     let berth = Berth::new().await;
     let served = Served::with_admin(berth.app(), wide()).await;
-    told(&served, "/metrics").await;
+    scrape(&served, "/metrics").await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 9)]).await.expect(409);
@@ -69,7 +69,7 @@ async fn requests_and_claims_are_counted_under_names_that_prometheus_accepts() {
     let nobody = berth.without("x-auth-token").header("x-auth-token", "somebody");
     nobody.post("/resource_providers", json!({"name": "other"})).await.expect(403);
     berth.get(&format!("/nowhere/{}", Uuid::new_v4())).await.expect(404);
-    let metrics = told(&served, "/metrics").await;
+    let metrics = scrape(&served, "/metrics").await;
     // Other tests of this process are counted, too.
     for series in [
         "berth_ready 1",
@@ -127,7 +127,7 @@ async fn as_the_exporter_reads(berth: &Berth) -> BTreeSet<String> {
 async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
     let berth = Berth::new().await;
     let served = Served::with_admin(berth.app(), wide()).await;
-    let empty = told(&served, "/metrics/cloud").await;
+    let empty = scrape(&served, "/metrics/cloud").await;
     assert!(empty.contains("openstack_placement_up 1\n"), "{empty}");
     promtool(&["check", "metrics"], &empty);
     // More than one piece of text.
@@ -139,7 +139,7 @@ async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
             berth.claim(Uuid::new_v4(), None, &wanted).await.expect(204);
         }
     }
-    let figures = told(&served, "/metrics/cloud").await;
+    let figures = scrape(&served, "/metrics/cloud").await;
     let series: Vec<&str> = figures.lines().filter(|line| !line.starts_with('#')).collect();
     let distinct: BTreeSet<String> = series.iter().map(|it| (*it).to_owned()).collect();
     assert_eq!(distinct.len(), series.len(), "a series is there twice");
@@ -150,7 +150,7 @@ async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
     assert_eq!(rest, as_the_exporter_reads(&berth).await);
     promtool(&["check", "metrics"], &figures);
     berth.host("\u{1b}]0;x\u{7}\r\u{9b}2J\u{7f}\u{2028}\u{202e}", &[("VCPU", 8)]).await;
-    let figures = told(&served, "/metrics/cloud").await;
+    let figures = scrape(&served, "/metrics/cloud").await;
     let acts = |it: char| it != '\n' && it.is_control() || matches!(it, '\u{2028}' | '\u{202e}');
     assert!(!figures.contains(acts), "{figures:?}");
     let label = r#"hostname="\\u{1b}]0;x\\u{7}\\r\\u{9b}2J\\u{7f}\\u{2028}\\u{202e}""#;
@@ -161,7 +161,7 @@ async fn the_figures_of_the_cloud_are_those_that_the_exporter_reads() {
 
 /// The series of a scrape whose names begin so.
 async fn series(served: &Served, beginning: &str) -> BTreeSet<String> {
-    let figures = told(served, "/metrics/cloud").await;
+    let figures = scrape(served, "/metrics/cloud").await;
     figures.lines().filter(|line| line.starts_with(beginning)).map(str::to_owned).collect()
 }
 
@@ -202,7 +202,7 @@ async fn the_figures_of_the_cloud_say_what_projects_use_and_which_traits_hosts_h
     let traits = set(&["openstack_placement_resource_traits{hostname=\"host \\\"1\\\"\",\
                         resource_traits=\"COMPUTE_STATUS_DISABLED,HW_CPU_X86_AVX2\"} 1"]);
     assert_eq!(series(&served, "openstack_placement_resource_traits").await, traits);
-    promtool(&["check", "metrics"], &told(&served, "/metrics/cloud").await);
+    promtool(&["check", "metrics"], &scrape(&served, "/metrics/cloud").await);
     // Those with most consumers are shown, and how many there are.
     let few = Served::with_admin(showing(1).await.app(), wide()).await;
     let biggest = |it: &String| !it.contains("tenant_id=\"a\"");

@@ -116,7 +116,7 @@ async fn r13_names_are_unique() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r13_names_are_unique_whoever_is_first() {
+async fn r13_names_are_unique_among_concurrent_requests() {
     let site = Site::new().await;
     let admin = site.admin();
     let asked = (0..20).map(|_| {

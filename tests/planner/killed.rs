@@ -192,7 +192,7 @@ async fn a_killed_server_leaves_nothing_half_done() {
         let found = faults(&mut session(&server).await, Known::default).await;
         assert!(found.is_empty(), "{found:#?}");
         let told = told.lock().unwrap().clone();
-        assert_told(&server.address, &planner, &told).await;
+        assert_acknowledged(&server.address, &planner, &told).await;
     }
     let told = told.lock().unwrap();
     println!(
@@ -203,7 +203,7 @@ async fn a_killed_server_leaves_nothing_half_done() {
     );
 }
 
-async fn assert_told(placement: &str, planner: &str, told: &Told) {
+async fn assert_acknowledged(placement: &str, planner: &str, told: &Told) {
     for (stack, placements) in &told.plans {
         let (status, plan) =
             ask(planner, "GET", &format!("/v1/plans/{stack}"), None).await.unwrap();

@@ -19,7 +19,7 @@ async fn reserve_for(asker: &Asker, server: &str, instance: Uuid) -> Value {
 }
 
 /// Returns the outcome of a reservation, without the parts that differ each time.
-fn told(reserved: &Value) -> Vec<String> {
+fn shape(reserved: &Value) -> Vec<String> {
     let keys = reserved.as_object().unwrap().keys();
     keys.map(|key| format!("{key}: {}", reserved[key].is_string())).collect()
 }
@@ -43,7 +43,7 @@ async fn an_instance_of_another_project_is_as_one_that_does_not_exist() {
         let known = reserve_for(&other, server, instance).await;
         assert_eq!((&known["location"], &known["reserved"]), (&planned, &json!(true)));
         let unknown = reserve_for(&other, server, Uuid::new_v4()).await;
-        assert_eq!(told(&known), told(&unknown));
+        assert_eq!(shape(&known), shape(&unknown));
     }
     reserve_for(&other, "a", instance).await;
     // The hold was not taken over, and another host is recommended as for any hold.

@@ -39,7 +39,7 @@ async fn site() -> (Site, Usages) {
 
 /// Fails unless an answer is a good one, or an error in words.
 #[track_caller]
-fn told(answer: &Answer, asked: &str) {
+fn check_response(answer: &Answer, asked: &str) {
     let asked = asked.chars().take(300).collect::<String>();
     assert!([200, 201, 400, 409].contains(&answer.status), "{asked}: {}", answer.text());
     if answer.status >= 400 {
@@ -83,7 +83,7 @@ fn whole() -> Value {
 async fn try_plan(tenant: &Asker, body: &Value) -> u16 {
     let text = body.to_string();
     let answer = tenant.ask("POST", "/v1/plans", Some(text.clone().into_bytes())).await;
-    told(&answer, &text);
+    check_response(&answer, &text);
     if answer.status == 201 {
         let id = answer.json()["id"].as_str().unwrap().to_owned();
         tenant.delete(&format!("/v1/plans/{id}")).await.expect(204);
@@ -189,7 +189,7 @@ async fn every_field_of_an_update_and_of_a_placement_is_checked() {
                     answer.explanation(404);
                     continue;
                 }
-                told(&answer, &text);
+                check_response(&answer, &text);
                 assert!(key != "other" || answer.status == 400, "{path}: {text}");
             }
         }

@@ -265,7 +265,7 @@ impl<'p> Capacity<'p> {
                     return false;
                 };
                 let others = ways.split_off(own.len());
-                self.choose_anew(host, others);
+                self.choose_again(host, others);
                 own.iter().zip(&ways).for_each(|(item, ways)| item.take(&mut self.left, ways));
                 self.chosen[bundle] = ways;
                 self.with_choice[host].push(bundle);
@@ -338,7 +338,7 @@ impl<'p> Capacity<'p> {
     }
 
     /// Changes the ways of the servers on a host to these; an empty list changes nothing.
-    fn choose_anew(&mut self, host: usize, ways: Vec<Vec<usize>>) {
+    fn choose_again(&mut self, host: usize, ways: Vec<Vec<usize>>) {
         if ways.is_empty() {
             return;
         }
