@@ -30,7 +30,7 @@ pub struct Connection {
 }
 
 /// Returns the connection of a request.
-pub(in crate::http) fn connection(extensions: &Extensions) -> Connection {
+pub(super) fn connection(extensions: &Extensions) -> Connection {
     let connection = extensions.get::<Connection>().copied();
     connection.unwrap_or_else(|| Bug::raise("a request has no connection".to_owned()))
 }

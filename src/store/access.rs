@@ -21,14 +21,14 @@ use crate::world::World;
 /// Access to the database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(super) primary: Primary,
+    primary: Primary,
     pub(super) feed: Feed,
-    pub(super) writer: ClaimWriter,
+    writer: ClaimWriter,
     pub(super) tail: Tail,
     pub(super) write_limits: WriteLimits,
-    pub(super) schema: SchemaWatch,
+    schema: SchemaWatch,
     /// Ends with the last clone.
-    pub(super) _pruner: Pruner,
+    _pruner: Pruner,
 }
 
 impl Store {

@@ -21,7 +21,6 @@ use crate::model::{ClassId, Generation, Inventory, ProviderId, Refusal};
 
 /// Maximum number of inventories shown with their holders.
 pub const INVENTORIES_MAX: usize = 50;
-
 /// Maximum number of attempts at a check when its connection is dead.
 const ATTEMPTS_MAX: u32 = 2;
 

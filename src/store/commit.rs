@@ -20,7 +20,7 @@ use super::tx::Observers;
 use crate::observe::spans::{Spans, span};
 
 /// Timeout for closing a connection.
-pub(super) const CLOSE_MAX: Duration = Duration::from_secs(1);
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 
 impl Store {
     /// Makes a change, entirely or not at all, and to its end even if the caller goes away.
@@ -74,7 +74,7 @@ impl Store {
 
     /// Runs one transaction on a connection of the pool. If it has no outcome in time, it continues in the
     /// background and keeps its connection: the server would keep the session of a commit that hangs.
-    pub(super) async fn attempt<C: Change>(
+    async fn attempt<C: Change>(
         &self,
         change: &Arc<C>,
         (recorder, found): (&Recorder, &FoundFaults),

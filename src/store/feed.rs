@@ -37,23 +37,17 @@ use crate::world::{Changes, World};
 
 /// Timeout for reading everything again.
 const RELOAD_MAX: Duration = Duration::from_mins(10);
-
 /// Timeout for one refresh, after which its connection is given up. If connecting again does not help, the
 /// next may take twice as long, up to [`REFRESH_LONGEST`].
 const REFRESH_MAX: Duration = Duration::from_secs(2);
-
 /// Maximum timeout for any refresh.
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
-
 /// Interval of refreshes of an idle replica, so that the log is never pruned before the replica has read it.
 const IDLE: Duration = Duration::from_secs(1);
-
 /// Number of changed providers above which everything is read again.
 pub(super) const RELOAD_ABOVE: usize = 20_000;
-
 /// Maximum number of changed providers that are applied on the feed's own thread.
 const APPLY_INLINE_MAX: usize = 100;
-
 /// Maximum number of requests waiting for a refresh.
 const WAITING_MAX: usize = 65_536;
 

@@ -17,7 +17,6 @@ use super::sessions::{FEED_WAIT_MAX, waiting};
 
 /// Interval of checks. A check reads catalogs only, and takes some milliseconds.
 const EVERY: Duration = Duration::from_secs(5);
-
 /// Timeout for a check, even if the server does not respond.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 

@@ -9,30 +9,15 @@ use tokio::time::timeout;
 
 use super::error::{Error, Result};
 
-/// Returns the number of other connections of Berth's servers to this database.
-///
-/// # Errors
-/// The database is unavailable.
-pub async fn of_berth(conn: &mut PgConnection) -> Result<i64> {
-    let count = sqlx::query_scalar(
-        "select count(*) from pg_stat_activity
-         where datname = current_database() and application_name = $1 and pid <> pg_backend_pid()",
-    );
-    Ok(count.bind(APPLICATION).fetch_one(conn).await?)
-}
-
 /// Maximum time that a write waits for its outcome, even if the server does not respond.
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(10);
-
 /// Lock timeout of the change feed, which locks no row but may wait for a locked table.
 pub(super) const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
-
 /// The application name of servers.
-pub(super) const APPLICATION: &str = "berth";
-
+const APPLICATION: &str = "berth";
 /// Settings of each session: timeouts for statements and idle transactions, and for noticing that a client is
 /// gone. No request waits longer than [`WRITE_MAX`].
-pub(super) const SESSION: [(&str, &str); 8] = [
+const SESSION: [(&str, &str); 8] = [
     ("statement_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "10s"),
     ("tcp_keepalives_idle", "10"),
@@ -43,6 +28,9 @@ pub(super) const SESSION: [(&str, &str); 8] = [
     // Compiling a plan takes a hundred times as long as these statements.
     ("jit", "off"),
 ];
+/// Timeout for one statement, even if the server does not respond. It is longer than the server's own
+/// timeout.
+const STATEMENT_MAX: Duration = Duration::from_secs(15);
 
 /// Adds the lock timeout to options of a session.
 pub(super) fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOptions {
@@ -54,11 +42,20 @@ pub(super) fn session(options: PgConnectOptions) -> PgConnectOptions {
     options.options(SESSION).statement_cache_capacity(200)
 }
 
-/// Timeout for one statement, even if the server does not respond. It is longer than the server's own
-/// timeout.
-pub(super) const STATEMENT_MAX: Duration = Duration::from_secs(15);
-
+/// Runs a statement with this time limit.
 pub(super) async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let late = |_| Error::Unavailable(format!("no outcome within {STATEMENT_MAX:?}"));
     timeout(STATEMENT_MAX, work).await.map_err(late)?
+}
+
+/// Returns the number of other connections of Berth's servers to this database.
+///
+/// # Errors
+/// The database is unavailable.
+pub async fn of_berth(conn: &mut PgConnection) -> Result<i64> {
+    let count = sqlx::query_scalar(
+        "select count(*) from pg_stat_activity
+         where datname = current_database() and application_name = $1 and pid <> pg_backend_pid()",
+    );
+    Ok(count.bind(APPLICATION).fetch_one(conn).await?)
 }

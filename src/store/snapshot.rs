@@ -27,7 +27,6 @@ use crate::world::World;
 /// Settings for statements that look keys up, like those of the feed.
 const LOOK_UPS: &str = "set local enable_hashjoin = off; set local enable_mergejoin = off; \
                         set local enable_seqscan = off";
-
 /// Settings for reading allocations by the fastest plan.
 const ANY_PLAN: &str = "set local enable_hashjoin = on; set local enable_mergejoin = on; \
                         set local enable_seqscan = on";

@@ -9,6 +9,9 @@ use crate::model::provider::{InventoryRow, ProviderRow};
 use crate::model::{ClassId, Inventory, ProviderId, TraitId};
 use crate::world::{Catalogue, Changes, Name};
 
+/// The entry of `change_log.providers` for changed names of classes or traits.
+pub(super) const CATALOGUE: i64 = 0;
+
 const ONE_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
 
 /// All rows, as of one snapshot.
@@ -386,6 +389,3 @@ async fn changed_rows(conn: &mut PgConnection, since: &str) -> Result<Vec<Change
     .await?;
     Ok(rows)
 }
-
-/// The entry of `change_log.providers` for changed names of classes or traits.
-pub(super) const CATALOGUE: i64 = 0;

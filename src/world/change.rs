@@ -14,6 +14,15 @@ use crate::model::{Bug, ClassId, ProviderId};
 /// Maximum number of providers of a world that is checked after each change, in debug builds.
 const CHECKED_MAX: usize = 64;
 
+/// The changes from one world to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// The whole catalogue, when any name changed.
+    pub catalogue: Option<Catalogue>,
+    /// The current row of every changed provider; `None` if it was deleted.
+    pub providers: Vec<(ProviderId, Option<ProviderRow>)>,
+}
+
 impl World {
     /// Returns the world after `changes`; `self` is unchanged, for its readers. Changes that the world already
     /// contains have no effect.
@@ -195,13 +204,4 @@ fn sorted(mut row: ProviderRow) -> ProviderRow {
     row.aggregates.sort_unstable();
     row.aggregates.dedup();
     row
-}
-
-/// The changes from one world to the next.
-#[derive(Clone, Debug, Default)]
-pub struct Changes {
-    /// The whole catalogue, when any name changed.
-    pub catalogue: Option<Catalogue>,
-    /// The current row of every changed provider; `None` if it was deleted.
-    pub providers: Vec<(ProviderId, Option<ProviderRow>)>,
 }

@@ -39,6 +39,9 @@ pub(crate) mod slot_data;
 
 use std::fmt;
 
+use uuid::Uuid;
+
+use crate::model::{Bug, ClassId, ProviderId, TraitId};
 pub use catalogue::{Catalogue, Name};
 pub use change::Changes;
 use column::Column;
@@ -47,9 +50,6 @@ pub use provider::Provider;
 use set::{Set, Words};
 use sharing::{Aggregate, Signature, SignatureId};
 use slot_data::TreePosition;
-use uuid::Uuid;
-
-use crate::model::{Bug, ClassId, ProviderId, TraitId};
 
 impl fmt::Debug for World {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

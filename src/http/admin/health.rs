@@ -19,7 +19,6 @@ use crate::store::Store;
 
 /// Timeout for the database.
 const READY_MAX: Duration = Duration::from_secs(5);
-
 /// For this long, a result is reused for other clients of an API: anyone can send this request, and
 /// must not cause more database queries.
 const SHARED_FOR: Duration = Duration::from_secs(1);

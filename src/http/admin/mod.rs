@@ -13,36 +13,33 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::Response;
-use cloud_figures::Cloud;
-use health::text;
 use tokio::sync::watch;
 
-use super::connection::WriteError;
-use super::edge::bounds::{Bounds, Stage};
-use super::edge::listeners::Listeners;
 use crate::http::app::App;
 use crate::http::backend::Backend;
+use crate::http::connection::WriteError;
 use crate::http::edge::activity::Phase;
+use crate::http::edge::bounds::{Bounds, Stage};
 use crate::http::edge::connections::Connections;
 use crate::http::edge::listener::Listener;
+use crate::http::edge::listeners::Listeners;
 use crate::http::edge::serving::{Service, Serving};
 use crate::http::edge::unread_body;
 use crate::http::layers::access_log::{HEALTHZ, READYZ};
 use crate::model::bug;
 use crate::observe::metrics;
+use cloud_figures::Cloud;
+use health::text;
 
 /// Metrics of this process.
 const METRICS: &str = "/metrics";
-
 /// Metrics of the cloud, which are the same on all replicas.
 const CLOUD: &str = "/metrics/cloud";
-
 /// Response for other paths.
 const PATHS: &str = "there are /healthz, /readyz, /metrics and /metrics/cloud\n";
 
 /// Maximum number of connections.
 const CONNECTIONS_MAX: usize = 16;
-
 /// Limits for discarding a request body.
 const BODY_MAX: Duration = Duration::from_secs(5);
 const BODY_BYTES_MAX: usize = 64 * 1024;

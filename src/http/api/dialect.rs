@@ -81,13 +81,13 @@ pub(in crate::http) struct Context<D: Dialect> {
     pub(in crate::http) method: Method,
     pub(in crate::http) request_id: String,
     pub(in crate::http) facts: D::Facts,
-    pub(in crate::http) caller: OnceLock<Arc<Caller>>,
+    pub(super) caller: OnceLock<Arc<Caller>>,
     /// The path of the matched route.
-    pub(in crate::http) route: OnceLock<&'static str>,
+    pub(super) route: OnceLock<&'static str>,
 }
 
 impl<D: Dialect> Context<D> {
-    pub(in crate::http) fn of(request: &Request) -> Self {
+    pub(super) fn of(request: &Request) -> Self {
         Self {
             method: request.method().clone(),
             request_id: request_id(request.extensions()).to_owned(),
@@ -150,7 +150,7 @@ pub(in crate::http) struct Row<D: Dialect> {
     pub(in crate::http) media_before_version: bool,
     /// Policy rules, one of which must allow the caller. Empty: anyone, or the handler checks.
     pub(in crate::http) rules: Vec<Rule>,
-    pub(in crate::http) handler: BoxedHandler,
+    pub(super) handler: BoxedHandler,
 }
 
 /// Response at versions without a matching row.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::bounds::Bounds;
+use crate::http::edge::bounds::Bounds;
 
 /// For this long, a connection with an incomplete head is not closed to make room.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);

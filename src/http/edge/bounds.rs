@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// Timeout for the TLS handshake and for the head of a request.
 pub const HEADER_TIMEOUT: Duration = Duration::from_mins(1);
-
 /// Timeout for an idle connection after a response: longer than the minute between two requests of
 /// nova-compute.
 pub const IDLE_TIMEOUT: Duration = Duration::from_mins(2);

@@ -13,14 +13,14 @@ use crate::http::edge::listener::{Accepted, Listener};
 use crate::observe::log_throttle::LogThrottle;
 
 /// Pause of the listeners when the system is out of descriptors.
-pub(in crate::http) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Several listeners, each with its purpose.
 pub(in crate::http) struct Listeners<T> {
-    pub(in crate::http) all: Vec<(T, Listener)>,
+    all: Vec<(T, Listener)>,
     /// Index of the listener to poll first.
-    pub(in crate::http) first: usize,
-    pub(in crate::http) trouble: LogThrottle,
+    first: usize,
+    trouble: LogThrottle,
 }
 
 impl<T: Copy> Listeners<T> {
@@ -73,7 +73,7 @@ impl<T: Copy> Listeners<T> {
 
 /// Kind of accept error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) enum Fault {
+enum Fault {
     /// The connection failed; the next one may succeed.
     Gone,
     /// The system is out of descriptors or memory.

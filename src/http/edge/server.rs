@@ -11,14 +11,14 @@ use axum::response::Response;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::bounds::{Bounds, Stage};
-use super::listeners::Listeners;
 use crate::http::admin::{self, AdminState};
 use crate::http::backend::{self, Backend};
 use crate::http::connection::{Api, Connection, WriteError};
 use crate::http::edge::activity::Phase;
+use crate::http::edge::bounds::{Bounds, Stage};
 use crate::http::edge::connections::Connections;
 use crate::http::edge::listener::{Accepted, Listener, Peer};
+use crate::http::edge::listeners::Listeners;
 use crate::http::edge::serving::{Service, Serving};
 use crate::http::edge::tls::Tls;
 use crate::http::edge::unread_body;

@@ -18,10 +18,10 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
-use super::bounds::{Bounds, Stage};
 use crate::http::connection::WriteError;
 use crate::http::edge::activity::{Phase, ResponseGuard};
 use crate::http::edge::bare_errors::WithErrorBodies;
+use crate::http::edge::bounds::{Bounds, Stage};
 use crate::http::edge::connections::Slot;
 use crate::http::edge::listener::Accepted;
 use crate::http::edge::observed::{Observed, Socket};
@@ -30,7 +30,6 @@ use crate::http::edge::unread_body;
 
 /// Maximum length of a request head: room for URLs of 64 KiB and other headers.
 const HEAD_BYTES_MAX: usize = 128 * 1024;
-
 /// Maximum time for an idle connection to close cleanly.
 const CLOSING_MAX: Duration = Duration::from_secs(1);
 

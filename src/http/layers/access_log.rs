@@ -10,13 +10,18 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tracing::field;
 
-use super::request_id::{GlobalRequestId, request_id};
-use super::response_info::{RequestInfo, ResponseTrace, method_name};
 use crate::http::connection::{Api, connection};
 use crate::http::layers::around::Then;
 use crate::http::layers::proxy::{ForwardedFrom, Remote, Trusted};
+use crate::http::layers::request_id::{GlobalRequestId, request_id};
+use crate::http::layers::response_info::{RequestInfo, ResponseTrace, method_name};
 use crate::observe::metrics;
 use crate::observe::spans::milliseconds;
+
+/// Path of the health check that responds while the process is running.
+pub(in crate::http) const HEALTHZ: &str = "/healthz";
+/// Path of the health check that responds 200 if requests can be served.
+pub(in crate::http) const READYZ: &str = "/readyz";
 
 /// Determines the client's address from trusted proxies, and writes the line when the response is
 /// ready.
@@ -138,9 +143,3 @@ impl Line {
             && (self.target == "/" || [HEALTHZ, READYZ].iter().any(|it| self.target.ends_with(it)))
     }
 }
-
-/// Responds while the process is running.
-pub(in crate::http) const HEALTHZ: &str = "/healthz";
-
-/// Responds 200 if requests can be served.
-pub(in crate::http) const READYZ: &str = "/readyz";

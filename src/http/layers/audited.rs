@@ -12,11 +12,11 @@ use axum::response::Response;
 use futures_util::future::{BoxFuture, Either};
 use tower::{Layer, Service};
 
-use super::request_id::{GlobalRequestId, request_id};
-use super::response_info::ResponseCaller;
 use crate::audit::{self, AuditLog, Entry};
 use crate::http::connection::{Api, connection};
 use crate::http::layers::proxy::Remote;
+use crate::http::layers::request_id::{GlobalRequestId, request_id};
+use crate::http::layers::response_info::ResponseCaller;
 use crate::store::effects::{Origin, Record, Recorder};
 
 /// Maximum length of a recorded path, in bytes.

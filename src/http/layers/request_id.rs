@@ -13,7 +13,7 @@ pub(in crate::http) const REQUEST_ID: HeaderName =
 
 /// Generates request ids of the form `req-UUID`.
 #[derive(Clone, Copy)]
-pub(in crate::http) struct NewRequestId;
+pub(super) struct NewRequestId;
 
 impl MakeRequestId for NewRequestId {
     fn make_request_id<B>(&mut self, _request: &axum::http::Request<B>) -> Option<RequestId> {
@@ -29,7 +29,7 @@ impl MakeRequestId for NewRequestId {
 pub(in crate::http) struct GlobalRequestId(pub(in crate::http) String);
 
 /// In a request, the header has the client's id, not that of this request.
-pub(in crate::http) fn take_global_id(mut request: Request) -> Request {
+pub(super) fn take_global_id(mut request: Request) -> Request {
     if let Some(id) = request.headers_mut().remove(REQUEST_ID)
         && let Some(id) = id.to_str().ok().filter(|id| is_request_id(id))
     {
@@ -46,7 +46,7 @@ pub(in crate::http) fn request_id(extensions: &axum::http::Extensions) -> &str {
 }
 
 /// Returns whether a text has the form of OpenStack's request ids: `req-` and a UUID.
-pub(in crate::http) fn is_request_id(text: &str) -> bool {
+fn is_request_id(text: &str) -> bool {
     let Some(id) = text.strip_prefix("req-") else { return false };
     let parts: Vec<&str> = id.split('-').collect();
     let word = |part: &&str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');

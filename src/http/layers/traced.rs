@@ -24,11 +24,11 @@ use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, error_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-use super::request_id::{GlobalRequestId, request_id};
-use super::response_info::{RequestInfo, ResponseTrace, method_name};
 use crate::http::connection::connection;
 use crate::http::layers::broken_off::Progress;
 use crate::http::layers::proxy::Remote;
+use crate::http::layers::request_id::{GlobalRequestId, request_id};
+use crate::http::layers::response_info::{RequestInfo, ResponseTrace, method_name};
 use crate::observe::request_context::RequestContext;
 use crate::observe::spans::{self, span};
 use crate::observe::trace_context::TraceContext;

@@ -4,10 +4,10 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, Version, header};
 use axum::response::{IntoResponse, Response};
 
-use super::request_id::request_id;
 use crate::http::connection::WriteError;
 use crate::http::layers::around::Before;
 use crate::http::layers::proxy::ForwardedFrom;
+use crate::http::layers::request_id::request_id;
 
 /// Maximum length of a proxy's prefix: every link in a response starts with it.
 const PREFIX_BYTES_MAX: usize = 512;

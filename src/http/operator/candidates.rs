@@ -18,7 +18,6 @@ use crate::world::World;
 /// The parameters of the order.
 const ORDER: &str = "order";
 const WEIGHT: &str = "weight";
-
 /// Maximum number of weights in a request.
 const WEIGHTS_MAX: usize = 32;
 

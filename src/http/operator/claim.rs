@@ -24,7 +24,6 @@ use crate::world::World;
 
 /// The parameters of the query.
 const PARAMETERS: [&str; 2] = ["consumer", "holders"];
-
 /// Default and maximum number of holders of an inventory in a response.
 const HOLDERS: u32 = 10;
 const HOLDERS_MAX: u32 = 1000;

@@ -15,7 +15,7 @@ pub(in crate::http) fn claim_faults(world: &World, faults: &Faults) -> ClaimFaul
     ClaimFaults { count: faults.count, faults: written.collect() }
 }
 
-pub(in crate::http) fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
+fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
     let name = |provider: &Uuid| world.provider(*provider).map(|it| it.name().to_owned());
     match fault {
         Fault::ConsumerGeneration { consumer, expected, actual } => {
@@ -85,9 +85,9 @@ pub(in crate::http) fn claim_fault(world: &World, fault: &Fault) -> ClaimFault {
 }
 
 /// An inventory: provider, name of the provider, class.
-pub(in crate::http) type NamedInventory = (String, Option<String>, String);
+type NamedInventory = (String, Option<String>, String);
 
-pub(in crate::http) fn amount_fault(
+fn amount_fault(
     (provider, name, resource_class): NamedInventory,
     amount: i64,
     terms: &Inventory,
@@ -97,7 +97,7 @@ pub(in crate::http) fn amount_fault(
     ClaimFault::Amount { provider, name, resource_class, amount, limit, limit_value }
 }
 
-pub(in crate::http) fn capacity_fault(
+fn capacity_fault(
     (provider, name, resource_class): NamedInventory,
     [wanted, given_back, used]: [i64; 3],
     terms: &Inventory,
@@ -121,18 +121,18 @@ pub(in crate::http) fn capacity_fault(
 }
 
 /// `VCPU, VGPU`
-pub(in crate::http) fn class_names(used: &[(String, i64)]) -> String {
+fn class_names(used: &[(String, i64)]) -> String {
     let classes: Vec<&str> = used.iter().map(|(class, _)| class.as_str()).collect();
     classes.join(", ")
 }
 
 /// Amounts by class name.
-pub(in crate::http) fn amounts(used: &[(String, i64)]) -> BTreeMap<String, i64> {
+fn amounts(used: &[(String, i64)]) -> BTreeMap<String, i64> {
     used.iter().cloned().collect()
 }
 
 /// Returns the limit that an amount violates.
-pub(in crate::http) fn violated(amount: i64, terms: &Inventory) -> (&'static str, i32) {
+fn violated(amount: i64, terms: &Inventory) -> (&'static str, i32) {
     if amount < i64::from(terms.min_unit) {
         ("min_unit", terms.min_unit)
     } else if amount > i64::from(terms.max_unit) {

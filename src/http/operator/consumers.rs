@@ -22,11 +22,9 @@ use crate::store::reads::{ConsumerAllocations, TypeFilter};
 
 /// The parameters of a list.
 const PARAMETERS: [&str; 6] = ["project", "user", "type", "provider", "limit", "marker"];
-
 /// Default and maximum number of consumers in a list.
 const LIMIT: i64 = 1000;
 const LIMIT_MAX: i64 = 5000;
-
 /// Maximum number of consumers in a request.
 const NAMED_MAX: usize = 1000;
 

@@ -21,7 +21,7 @@ use crate::http::placement::{self, Code};
 use crate::model::Refusal;
 
 /// An error of the operator API.
-pub(in crate::http) type Problem = api::problem::Problem<Operator>;
+pub(super) type Problem = api::problem::Problem<Operator>;
 
 /// The dialect of the operator API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,13 +88,13 @@ impl Dialect for Operator {
     }
 }
 
-pub(in crate::http) fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
+pub(super) fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
     let missing = || Problem::internal("no layer has determined the caller");
     context::<Operator>(extensions)?.caller().ok_or_else(missing)
 }
 
 /// Returns the microversion of a query: that of the header, or the latest.
-pub(in crate::http) fn microversion(headers: &HeaderMap) -> Result<Microversion, Problem> {
+pub(super) fn microversion(headers: &HeaderMap) -> Result<Microversion, Problem> {
     if headers.contains_key(HEADER) {
         Microversion::from_headers(headers).map_err(|why| placement::unacceptable(why).into())
     } else {
@@ -130,7 +130,7 @@ impl From<ClientGone> for Problem {
 ///
 /// # Errors
 /// The work failed before its first part.
-pub(in crate::http) async fn made_within<F>(
+pub(super) async fn made_within<F>(
     most: Duration,
     work: impl FnOnce(streamed::Parts) -> F,
 ) -> Result<Body, Problem>

@@ -26,10 +26,8 @@ use crate::store::events::reading::{Cursor, NextEvents, Row};
 /// Media type of one JSON value per line.
 const LINES: &str = "application/x-ndjson";
 const SSE: &str = "text/event-stream";
-
 /// The number after which a client of Server-Sent Events continues.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-
 /// Pause after a failed read of the database.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
@@ -41,7 +39,6 @@ const ENDED: &str = "berth_event_answers_ended_total";
 const SLOW: &str = "the client has read nothing for too long";
 const LATE: &str = "the stream has reached its maximum duration";
 const STOPPED: &str = "the server is stopping";
-
 /// Detail of the message about missed events.
 const GAP: &str =
     "the log does not reach back to this number, or has been restarted: read everything again";

@@ -17,7 +17,6 @@ use crate::search::explain::{Unexplained, explain};
 
 /// The parameter for the number of near misses.
 const NEAR_MISSES: &str = "near_misses";
-
 /// Default and maximum number of near misses in a response.
 const NEAR_MISSES_NAMED: usize = 10;
 const NEAR_MISSES_MAX: usize = 1000;

@@ -6,7 +6,7 @@ use crate::search::explain::{Explained, Explanation};
 use crate::search::funnel::{Closest, Condition, Limit, NearMiss};
 
 /// Maximum length of a condition that is repeated for each near miss, in characters.
-pub(in crate::http) const NEAR_MISS_NAME_MAX: usize = 200;
+const NEAR_MISS_NAME_MAX: usize = 200;
 
 /// Converts an explanation into its view.
 pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation {
@@ -37,7 +37,7 @@ pub(in crate::http) fn explained(explanation: &Explanation) -> view::Explanation
     }
 }
 
-pub(in crate::http) fn condition(explained: &Explained, fitting: usize) -> view::Condition {
+fn condition(explained: &Explained, fitting: usize) -> view::Condition {
     let Explained { counted, providers, left } = explained;
     let amount = if let Condition::Class { class, amount, .. } = &counted.condition {
         Some(view::Amount {
@@ -62,7 +62,7 @@ pub(in crate::http) fn condition(explained: &Explained, fitting: usize) -> view:
 }
 
 /// Converts the host that comes closest to an amount.
-pub(in crate::http) fn closest(it: &Closest) -> view::Closest {
+fn closest(it: &Closest) -> view::Closest {
     let shortage = it.shortage;
     let (limit, limit_value) = match shortage.limit {
         Limit::Free => ("free", None),
@@ -83,7 +83,7 @@ pub(in crate::http) fn closest(it: &Closest) -> view::Closest {
 }
 
 /// Returns the query parameter of a condition.
-pub(in crate::http) fn kind(condition: &Condition) -> &'static str {
+fn kind(condition: &Condition) -> &'static str {
     match condition {
         Condition::Class { .. } => "resources",
         Condition::Required { .. } | Condition::Forbidden { .. } => "required",

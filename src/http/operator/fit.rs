@@ -25,18 +25,14 @@ use crate::world::{Provider, World};
 
 /// The parameter for the number of hosts and groups in a response.
 pub(super) const HOSTS: &str = "hosts";
-
 /// Default and maximum number of hosts and groups in a response.
 const HOSTS_NAMED: usize = 10;
 const HOSTS_MAX: usize = 1000;
-
 /// The parameter by which hosts are grouped.
 const BY: &str = "by";
-
 /// The parameters that exclude hosts.
 const DRAIN: &str = "drain";
 const WITHOUT: &str = "without";
-
 /// Maximum number of values of these parameters.
 const LEFT_OUT_MAX: usize = 1000;
 

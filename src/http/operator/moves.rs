@@ -28,21 +28,16 @@ use crate::world::World;
 
 /// The parameter with the query to make room for.
 const MAKE_ROOM_FOR: &str = "make-room-for";
-
 /// The parameter that selects victims.
 const VICTIM: &str = "victim";
 const VICTIMS_MAX: usize = 100;
-
 /// The parameter with the properties that a new host must share with the old one.
 pub(super) const KEEP: &str = "keep";
-
 /// Maximum number of hosts whose consumers are examined, and of such consumers.
 const TARGETS_MAX: usize = 64;
 pub(super) const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };
-
 /// Time limit of the search.
 pub(super) const SEARCH_MAX: Duration = Duration::from_secs(2);
-
 /// The first microversion with consumer generations. Its bodies keep the consumer's type.
 const MICROVERSION: &str = "1.28";
 

@@ -24,10 +24,8 @@ use crate::model::Bug;
 /// Default and maximum number of requests in a list.
 const LISTED: usize = 50;
 const LISTED_MAX: usize = 1000;
-
 /// Maximum number of requests with one id that are shown in detail.
 const SHOWN_MAX: usize = 20;
-
 /// Number of requests that are examined while the list is locked.
 const PART: usize = 256;
 

@@ -21,7 +21,6 @@ use crate::world::World;
 /// The parameters that name requests: a complete query, or a flavor by name or id.
 pub(super) const QUERY: &str = "query";
 pub(super) const FLAVOR: &str = "flavor";
-
 /// Maximum number of requests in one query.
 pub(super) const REQUESTS_MAX: usize = 32;
 

@@ -10,12 +10,12 @@ use super::problem::Problem;
 use crate::http::api::dialect::context;
 use crate::http::layers::identity::Caller;
 
-pub(in crate::http) fn microversion(extensions: &Extensions) -> Result<Microversion, Problem> {
+pub(super) fn microversion(extensions: &Extensions) -> Result<Microversion, Problem> {
     let missing = || Problem::internal("no layer has determined the version");
     context::<Placement>(extensions)?.facts.microversion.get().copied().ok_or_else(missing)
 }
 
-pub(in crate::http) fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
+pub(super) fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
     let missing = || Problem::internal("no layer has determined the caller");
     context::<Placement>(extensions)?.caller().ok_or_else(missing)
 }

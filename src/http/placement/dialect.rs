@@ -12,15 +12,15 @@ pub(in crate::http) struct Placement;
 /// Facts from the headers of a request.
 #[derive(Debug)]
 pub(in crate::http) struct PlacementFacts {
-    pub(in crate::http) offered: Offered,
-    pub(in crate::http) microversion: OnceLock<Microversion>,
+    pub(super) offered: Offered,
+    pub(super) microversion: OnceLock<Microversion>,
 }
 
 /// Content type and accepted types of a request.
 #[derive(Clone, Debug)]
-pub(in crate::http) struct Offered {
+pub(super) struct Offered {
     /// The media type of the body.
-    pub(in crate::http) content_type: Option<String>,
+    pub(super) content_type: Option<String>,
     /// The accepted media types.
-    pub(in crate::http) accept: Accept,
+    pub(super) accept: Accept,
 }

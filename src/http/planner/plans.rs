@@ -24,7 +24,6 @@ use crate::planning::{self, NewPlan, Planned, Planning, Terms, run};
 
 /// Header with the quality of a plan.
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
-
 /// Header with the resources that the plan ignores.
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
 const CREATE: [BodyKey; 7] = [

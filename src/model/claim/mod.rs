@@ -15,15 +15,15 @@ mod resolved;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-pub use fault::{FAULTS_MAX, Fault, Faults, faults, reshape_faults};
-pub use locked_state::{Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState};
-pub use request::{Claim, Owner, Request, Reshaping};
 use uuid::Uuid;
 
 use self::fault::{Obstacle, obstacle};
 use self::resolved::{ResolvedAmount, claimed_amount, held_by, locked_provider, resolve};
 use super::effort::steps;
 use super::{Bug, ClassId, Expected, ProviderId, Refusal};
+pub use fault::{FAULTS_MAX, Fault, Faults, faults, reshape_faults};
+pub use locked_state::{Consumer, ConsumerState, InventoryUsage, LockedProvider, LockedState};
+pub use request::{Claim, Owner, Request, Reshaping};
 
 /// Judges one request. If it is allowed, the state has its effect; if it is refused, the state is unchanged.
 ///

@@ -12,7 +12,7 @@ use crate::store::tx::Tx;
 /// The locked state, with the keys needed for writing.
 pub(in crate::store) struct LockedClaims {
     pub(in crate::store) state: LockedState,
-    pub(in crate::store) rows: BTreeMap<Uuid, StoredConsumer>,
+    pub(super) rows: BTreeMap<Uuid, StoredConsumer>,
     /// The involvement of the planner.
     pub(in crate::store) planner_role: PlannerRole,
 }
@@ -28,12 +28,12 @@ pub(in crate::store) struct PlannerRole {
 
 /// A row of `consumers`. `inserted`: the row that this transaction has inserted, if the consumer did not exist.
 pub(in crate::store) struct StoredConsumer {
-    pub(in crate::store) id: ConsumerId,
-    pub(in crate::store) inserted: Option<Consumer>,
+    pub(super) id: ConsumerId,
+    pub(super) inserted: Option<Consumer>,
 }
 
 /// The generation of a new consumer after its first claim, which nearly always comes with it.
-pub(in crate::store) const GENERATION_INSERTED: Generation = 1;
+pub(super) const GENERATION_INSERTED: Generation = 1;
 
 /// The rows to lock.
 #[derive(Default)]

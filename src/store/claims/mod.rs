@@ -8,19 +8,19 @@ mod read;
 mod rows;
 mod write;
 
-use locked::{LockedClaims, Needs};
-pub(super) use read::read;
-use rows::{
-    insert_consumers, lock_consumers, lock_providers, read_classes, read_held, read_inventories,
-};
 use uuid::Uuid;
-pub(super) use write::{GenerationSteps, write};
 
 use super::audit;
 use super::error::{Error, Result};
 use super::tx::Tx;
 use crate::model::claim::LockedState;
 use crate::observe::spans::Phase;
+use locked::{LockedClaims, Needs};
+pub(super) use read::read;
+use rows::{
+    insert_consumers, lock_consumers, lock_providers, read_classes, read_held, read_inventories,
+};
+pub(super) use write::{GenerationSteps, write};
 
 /// Locks and reads the needed rows.
 pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedClaims> {

@@ -80,17 +80,17 @@ pub(in crate::store) struct NotedChanges {
     pub(in crate::store) consumers: Vec<(Recorder, NotedConsumer)>,
     /// Known names of owners by their keys.
     pub(in crate::store) owner_names: OwnerNames,
-    pub(in crate::store) names: Vec<Change>,
+    pub(super) names: Vec<Change>,
 }
 
 /// The change of a consumer, with the keys of its owners.
 #[derive(Debug)]
 pub(in crate::store) struct NotedConsumer {
-    pub(in crate::store) uuid: Uuid,
-    pub(in crate::store) generation: Option<Generation>,
-    pub(in crate::store) owner: Owner,
-    pub(in crate::store) allocations: BTreeMap<Uuid, BTreeMap<String, i64>>,
-    pub(in crate::store) providers: BTreeMap<Uuid, Generation>,
+    pub(super) uuid: Uuid,
+    pub(super) generation: Option<Generation>,
+    pub(super) owner: Owner,
+    pub(super) allocations: BTreeMap<Uuid, BTreeMap<String, i64>>,
+    pub(super) providers: BTreeMap<Uuid, Generation>,
 }
 
 impl NotedChanges {
@@ -112,7 +112,7 @@ impl NotedChanges {
         }
     }
 
-    pub(in crate::store) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.providers.is_empty()
             && self.gone.is_empty()
             && self.consumers.is_empty()

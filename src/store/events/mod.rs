@@ -25,17 +25,17 @@ mod retention;
 mod snapshot_number;
 mod tail;
 
+use sqlx::PgConnection;
+
+use super::effects::Recorder;
+use super::error::{Error, Result};
+use super::options::EventLog;
 use event::NotedChanges;
 pub use event::{Change, ConsumerState, Event, ProviderState};
 pub(super) use numbering::reach_now;
 pub(super) use retention::remove_old;
 pub(super) use snapshot_number::Numbering;
-use sqlx::PgConnection;
 pub(super) use tail::Tail;
-
-use super::effects::Recorder;
-use super::error::{Error, Result};
-use super::options::EventLog;
 
 /// A transaction that changes more providers than this is not described: the log restarts.
 const PROVIDERS_MAX: usize = 1000;

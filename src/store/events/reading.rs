@@ -10,7 +10,6 @@ use crate::store::error::{Error, Result};
 
 /// Maximum number of transactions read at once.
 const PAGE: i64 = 32;
-
 /// Number of bytes after which no further transaction is read at once.
 const PAGE_BYTES: i64 = 4 << 20;
 

@@ -17,14 +17,11 @@ use crate::store::statement_plans;
 
 /// Interval of numbering while a client follows the log.
 const OFTEN: Duration = Duration::from_millis(100);
-
 /// Interval otherwise: short enough that the change log, which is compared with the log of events, has not been
 /// pruned.
 const SELDOM: Duration = Duration::from_secs(5);
-
 /// Pause after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-
 /// Timeout for numbering.
 const STATEMENT_MAX: Duration = Duration::from_secs(15);
 

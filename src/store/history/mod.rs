@@ -13,15 +13,15 @@ use std::collections::BTreeSet;
 
 use futures_util::FutureExt;
 use metrics::counter;
-pub(super) use retention::{Retention, measure};
 use sqlx::PgConnection;
-pub use summary::Summary;
 use uuid::Uuid;
 
 use super::effects::{Content, Effect, Kind, ObjectState, Recorder};
 use super::error::Result;
 use super::options::History;
 use super::primary::Primary;
+pub(super) use retention::{Retention, measure};
+pub use summary::Summary;
 
 /// Stores that this replica records changes from now on, or that it does not.
 ///

@@ -20,11 +20,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-pub use probe::find;
 use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
-use state::Inner;
-pub(super) use term::{ACQUIRE_MAX, Term};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 
@@ -32,13 +29,14 @@ use super::error::{Error, Result};
 use super::options::StoreOptions;
 use super::recording;
 use crate::observe::spans::span;
+pub use probe::find;
+use state::Inner;
+pub(super) use term::{ACQUIRE_MAX, Term};
 
 /// Timeout for a read, even if the server does not respond.
 pub(super) const READ_MAX: Duration = Duration::from_millis(2500);
-
 /// Timeout for connecting, including the search for the primary.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
-
 /// Maximum number of attempts at a read before it fails with 503.
 const READS_MAX: u32 = 3;
 

@@ -15,20 +15,15 @@ use crate::store::sessions::session;
 
 /// Interval of probes.
 const EVERY: Duration = Duration::from_secs(1);
-
 /// Minimum pause between two probes.
 const PAUSE: Duration = Duration::from_millis(100);
-
 /// Timeout for one host.
 const PROBE_MAX: Duration = Duration::from_secs(1);
-
 /// Timeout for a host that did not respond to the previous probe, if there are other hosts: one of them may be
 /// promoted, and a probe that waits for a silent host notices that late.
 const PROBE_SILENT_MAX: Duration = Duration::from_millis(300);
-
 /// A silent host gets the full timeout in one of this many probes.
 const FULL_PROBE_EVERY: u32 = 6;
-
 /// Time after which the connections of a silent primary are given up. Shorter than the time after which
 /// PostgreSQL gives up the session of a client that is gone.
 const SILENT_MAX: Duration = Duration::from_secs(30);

@@ -18,7 +18,6 @@ pub(in crate::store) const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 
 /// The error of a read whose term has ended.
 const LOST: &str = "another server has become the primary, or this one is silent";
-
 /// The error of a change whose term has ended; it may have been made.
 const IN_DOUBT: &str =
     "another server has become the primary, or this one is silent: it may have been done or not";

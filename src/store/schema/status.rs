@@ -10,17 +10,14 @@ use super::privileges;
 use crate::store::error::Result;
 
 /// Maximum number of objects that are named.
-pub(in crate::store) const NAMED_MAX: usize = 10;
-pub(in crate::store) const REFERENCE: &str = "resource_providers";
-
+const NAMED_MAX: usize = 10;
+const REFERENCE: &str = "resource_providers";
 /// The privilege that a role lacks if it cannot read the applied migrations.
-pub(in crate::store) const MIGRATIONS_UNREADABLE: &str = "select on _sqlx_migrations";
-
+const MIGRATIONS_UNREADABLE: &str = "select on _sqlx_migrations";
 /// The table with the programs that a schema serves.
-pub(in crate::store) const COMPATIBILITY: &str = "table schema_compatibility";
-
+const COMPATIBILITY: &str = "table schema_compatibility";
 /// The table in which programs built on `SQLAlchemy` record their migrations.
-pub(in crate::store) const ALEMBIC: &str = "alembic_version";
+const ALEMBIC: &str = "alembic_version";
 
 /// The state of a database's schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,10 +96,10 @@ impl Status {
 
 /// An applied migration.
 #[derive(sqlx::FromRow)]
-pub(in crate::store) struct Applied {
-    pub(in crate::store) version: i64,
-    pub(in crate::store) description: String,
-    pub(in crate::store) checksum: Vec<u8>,
+struct Applied {
+    version: i64,
+    description: String,
+    checksum: Vec<u8>,
 }
 
 /// Returns the state of the schema of a database.
@@ -167,7 +164,7 @@ pub(in crate::store) async fn forbidden(
 }
 
 /// Reads the applied migrations. A failed attempt may have left the table without a row.
-pub(in crate::store) async fn applied(conn: &mut PgConnection) -> Result<Vec<Applied>> {
+async fn applied(conn: &mut PgConnection) -> Result<Vec<Applied>> {
     let is_there: bool = sqlx::query_scalar("select to_regclass('_sqlx_migrations') is not null")
         .fetch_one(&mut *conn)
         .await?;
@@ -181,12 +178,12 @@ pub(in crate::store) async fn applied(conn: &mut PgConnection) -> Result<Vec<App
     Ok(applied.fetch_all(conn).await?)
 }
 
-pub(in crate::store) async fn objects(conn: &mut PgConnection) -> Result<BTreeSet<String>> {
+async fn objects(conn: &mut PgConnection) -> Result<BTreeSet<String>> {
     Ok(sqlx::query_scalar(OBJECTS).fetch_all(conn).await?.into_iter().collect())
 }
 
 /// Returns the status of a database without recorded migrations.
-pub(in crate::store) fn unmigrated(found: &BTreeSet<String>) -> Status {
+fn unmigrated(found: &BTreeSet<String>) -> Status {
     let has = |table: &str| found.contains(&format!("table {table}"));
     if has(REFERENCE) {
         return Status::Reference;
@@ -206,11 +203,7 @@ pub(in crate::store) fn unmigrated(found: &BTreeSet<String>) -> Status {
 }
 
 /// Returns the status of a database with these migrations, for a program with the migrations `ours`.
-pub(in crate::store) fn migrated(
-    ours: &[Migration],
-    applied: &[Applied],
-    found: &BTreeSet<String>,
-) -> Status {
+fn migrated(ours: &[Migration], applied: &[Applied], found: &BTreeSet<String>) -> Status {
     let versions: BTreeSet<i64> = applied.iter().map(|it| it.version).collect();
     let known: BTreeSet<i64> = ours.iter().map(|migration| migration.version).collect();
     let mut altered = Vec::new();
@@ -243,7 +236,7 @@ pub(in crate::store) fn migrated(
 }
 
 /// Returns the status, unless an object is missing that this program needs.
-pub(in crate::store) fn complete(status: Status, found: &BTreeSet<String>) -> Status {
+fn complete(status: Status, found: &BTreeSet<String>) -> Status {
     match missing(found) {
         missing if missing.is_empty() => status,
         missing => Status::Incomplete(missing),
@@ -251,7 +244,7 @@ pub(in crate::store) fn complete(status: Status, found: &BTreeSet<String>) -> St
 }
 
 /// Returns the missing objects of a current schema. Of a missing table, no further objects are named.
-pub(in crate::store) fn missing(found: &BTreeSet<String>) -> Vec<String> {
+fn missing(found: &BTreeSet<String>) -> Vec<String> {
     let is_missing = |object: &&str| !found.contains(*object);
     let of_a_missing_table = |object: &str| {
         let table = object.rsplit_once(" of ").map(|(_, table)| format!("table {table}"));
@@ -262,7 +255,7 @@ pub(in crate::store) fn missing(found: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// Lists the first of these objects, and the number of others.
-pub(in crate::store) fn named(objects: &[String]) -> String {
+fn named(objects: &[String]) -> String {
     let (first, more) = objects.split_at(objects.len().min(NAMED_MAX));
     let named = first.join(", ");
     if more.is_empty() { named } else { format!("{named} and {} more", more.len()) }

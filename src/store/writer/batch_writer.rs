@@ -37,10 +37,8 @@ use crate::store::{claims, locks, recording};
 /// Timeout for one transaction, after which its jobs get a response. Shorter than a caller waits, so that later
 /// jobs can be written in time.
 const ATTEMPT_MAX: Duration = Duration::from_secs(8);
-
 /// Timeout for a check for locked rows, including connecting.
 const LOOK_MAX: Duration = Duration::from_secs(5);
-
 /// Maximum number of transactions without an outcome, each with a connection, beside the current one. More would
 /// only add sessions to a server that does not respond.
 const UNSETTLED_MAX: usize = 2;

@@ -35,17 +35,13 @@ use crate::store::locks::HELD_MAX;
 
 /// Maximum number of deferred jobs; further ones fail with 503.
 const DEFERRED_MAX: usize = 1024;
-
 /// Pause before checking again whether rows are free.
 const PAUSE: Duration = Duration::from_millis(25);
-
 /// Maximum number of jobs in one round that are tried alone, whether their rows were locked or not.
 const ALONE_MAX: usize = 2;
-
 /// Number of successive rounds, lasting at least [`LONG_PAUSE`], after which a locked row counts as locked for long:
 /// a few rounds may take no time at all.
 const LONG: u32 = 8;
-
 /// Interval of attempts at a job that needs such a row: while it waits, it holds its other rows.
 const LONG_PAUSE: Duration = Duration::from_secs(1);
 

@@ -39,7 +39,7 @@ pub(in crate::store) struct JobOrigin {
     pub(super) recorder: Recorder,
     /// The span in which the caller waits for the job.
     pub(super) span: Span,
-    pub(super) request: Option<Arc<RequestContext>>,
+    request: Option<Arc<RequestContext>>,
     /// Takes the faults of the job if it is refused.
     pub(super) found: FoundFaults,
 }

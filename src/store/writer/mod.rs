@@ -21,11 +21,6 @@ mod job;
 mod locked_rows;
 mod outcome;
 
-use batch_writer::BatchWriter;
-use deferred::{DeferredQueue, DeferredTask};
-use job::{BATCH_MAX, WAIT_MAX, WaitingJob};
-pub(super) use job::{Job, JobOrigin};
-use outcome::Outcome;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
@@ -36,6 +31,11 @@ use super::feed::Reloads;
 use super::primary::Primary;
 use super::recording;
 use crate::observe::spans::span;
+use batch_writer::BatchWriter;
+use deferred::{DeferredQueue, DeferredTask};
+use job::{BATCH_MAX, WAIT_MAX, WaitingJob};
+pub(super) use job::{Job, JobOrigin};
+use outcome::Outcome;
 
 /// Maximum number of requests waiting for the writer; further ones fail with 503.
 const WAITING_MAX: usize = 4096;

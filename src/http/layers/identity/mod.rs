@@ -17,7 +17,6 @@ use crate::observe::spans::span;
 
 /// Header of the caller's roles without authentication.
 const ROLES: &str = "x-roles";
-
 /// The role that planning in a project requires.
 const MEMBER: &str = "member";
 

@@ -25,20 +25,15 @@ use crate::world::{Provider, World};
 
 /// The parameter that selects details.
 const INCLUDE: &str = "include";
-
 /// The parameters that select a tree.
 const TREE: &str = "tree";
 const IN_TREE: &str = "in_tree";
-
 /// The parameters that must not be repeated.
 const ONCE: [&str; 5] = ["name", "uuid", "resources", TREE, IN_TREE];
-
 /// Media type of one JSON value per line.
 const LINES: &str = "application/x-ndjson";
-
 /// Number of providers whose allocations are read at once.
 const PROVIDERS_AT_ONCE: usize = 500;
-
 /// Number of allocations that are written at once.
 const ALLOCATIONS_AT_ONCE: usize = 5000;
 
