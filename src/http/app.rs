@@ -167,10 +167,6 @@ pub enum CandidateOrder {
 /// Options for serving requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Project of consumers created without one (before microversion 1.8).
-    pub incomplete_consumer_project_id: String,
-    /// User of consumers created without one (before microversion 1.8).
-    pub incomplete_consumer_user_id: String,
     /// Maximum number of candidates generated for a request; `None`: no limit.
     pub max_allocation_candidates: Option<usize>,
     /// Order of hosts in candidates.
@@ -279,10 +275,7 @@ impl Default for PlannerSettings {
 
 impl Default for Options {
     fn default() -> Self {
-        let nobody = "00000000-0000-0000-0000-000000000000";
         Self {
-            incomplete_consumer_project_id: nobody.to_owned(),
-            incomplete_consumer_user_id: nobody.to_owned(),
             max_allocation_candidates: None,
             candidate_order: CandidateOrder::Stored,
             generation_strategy: Strategy::DepthFirst,

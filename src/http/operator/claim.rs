@@ -46,7 +46,7 @@ pub(super) async fn explain(
     let holders = holders(&query)?;
     let body = Body(intake::read(body, &app.options).await?);
     let consumer = query.once("consumer")?;
-    let claims = claims_of(&body, consumer, version, &app.options)?;
+    let claims = claims_of(&body, consumer, version)?;
     let named = claims.first().map(|claim| claim.consumer).filter(|_| consumer.is_some());
     let turn = costly::turn(&app, caller.requester()).await?;
     let checked = app.store.check_claims(&claims, holders).await?;

@@ -15,7 +15,7 @@ use super::problem::{Code, Problem};
 use super::schema::{Schema, map, object};
 use super::spelling::dashed_uuid;
 use crate::http::api::reply::Reply;
-use crate::http::app::{App, Options};
+use crate::http::app::App;
 use crate::model::Refusal;
 use crate::model::claim::Reshaping;
 use crate::model::effort::steps;
@@ -49,12 +49,12 @@ pub(super) async fn reshape(
     microversion: Microversion,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let change = parse(&body, microversion, &app.options)?;
+    let change = parse(&body, microversion)?;
     app.store.commit(change).await.map_err(refused)?;
     Ok(Reply::no_content())
 }
 
-fn parse(body: &Body, microversion: Microversion, options: &Options) -> Result<Reshape, Problem> {
+fn parse(body: &Body, microversion: Microversion) -> Result<Reshape, Problem> {
     let body: ReshaperBody = body.parse(BODY.at(microversion))?;
     let mut inventories = Vec::with_capacity(body.inventories.0.len());
     for (text, body) in body.inventories.0 {
@@ -67,7 +67,7 @@ fn parse(body: &Body, microversion: Microversion, options: &Options) -> Result<R
             inventories: body.inventories(),
         });
     }
-    let claims = request::claims(body.allocations, microversion, options)?;
+    let claims = request::claims(body.allocations, microversion)?;
     Ok(Reshape { inventories, claims })
 }
 
@@ -103,7 +103,6 @@ mod tests {
     use uuid::Uuid;
 
     use super::parse;
-    use crate::http::app::Options;
     use crate::http::placement::body::Body;
     use crate::http::placement::microversion::LATEST;
     use crate::model::effort::grows_evenly;
@@ -112,7 +111,6 @@ mod tests {
     /// of one, and many consumers.
     #[test]
     fn reading_a_reshaping_takes_no_longer_than_the_body() {
-        let options = Options::default();
         let uuid = |nth: usize| Uuid::from_u128(nth as u128);
         let provider = |nth: usize, stocks: &str| {
             let uuid = uuid(nth);
@@ -139,7 +137,7 @@ mod tests {
                 format!(r#""CUSTOM_{nth}":{{"total":{total}}}"#)
             };
             let run = |body: &Body| {
-                assert_eq!(parse(body, LATEST, &options).is_ok(), total == 1);
+                assert_eq!(parse(body, LATEST).is_ok(), total == 1);
             };
             let of_providers = |count: usize| {
                 body(&joined(count, &|nth| provider(nth, &stock(nth, count))), &consumer(0))

@@ -16,7 +16,7 @@ use super::microversion::{ALLOCATIONS_BY_PROVIDER, Microversion};
 use super::problem::{Code, Problem};
 use super::spelling::{any_uuid, consumer_uuid};
 use crate::http::api::reply::Reply;
-use crate::http::app::{App, Options};
+use crate::http::app::App;
 use crate::model::Refusal;
 use crate::store::{ConsumerClaim, Error};
 
@@ -47,7 +47,7 @@ pub(super) async fn replace(
     ConsumerPath(consumer): ConsumerPath,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let claims = claims_of(&body, Some(&consumer), microversion, &app.options)?;
+    let claims = claims_of(&body, Some(&consumer), microversion)?;
     let named = claims.first().map(|claim| claim.consumer);
     app.store.replace_allocations(claims).await.map_err(|error| refused(error, named))?;
     Ok(Reply::no_content())
@@ -60,7 +60,7 @@ pub(super) async fn replace_many(
     microversion: Microversion,
     body: Body,
 ) -> Result<Reply, Problem> {
-    let claims = claims_of(&body, None, microversion, &app.options)?;
+    let claims = claims_of(&body, None, microversion)?;
     app.store.replace_allocations(claims).await.map_err(|error| refused(error, None))?;
     Ok(Reply::no_content())
 }
@@ -71,12 +71,11 @@ pub(in crate::http) fn claims_of(
     body: &Body,
     consumer: Option<&str>,
     microversion: Microversion,
-    options: &Options,
 ) -> Result<Vec<ConsumerClaim>, Problem> {
     let Some(text) = consumer else {
         let body: Ordered<AllocationsBody<ByProvider>> =
             body.parse(REPLACE_MANY_BODY.at(microversion))?;
-        return request::claims(body, microversion, options);
+        return request::claims(body, microversion);
     };
     let consumer = any_uuid(text).ok_or_else(|| request::malformed_consumer(text))?;
     let schema = REPLACE_BODY.at(microversion);
@@ -85,7 +84,7 @@ pub(in crate::http) fn claims_of(
     } else {
         body.parse::<AllocationsBody<List>>(schema)?.into()
     };
-    Ok(vec![body.into_claim(consumer, microversion, options)?])
+    Ok(vec![body.into_claim(consumer, microversion)?])
 }
 
 /// `DELETE /allocations/{consumer}`: deletes the allocations of the consumer, without comparing its

@@ -6,7 +6,6 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::http::app::Options;
 use crate::http::placement::body::{Integer, Ordered};
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Ladder, MAPPINGS, Microversion,
@@ -21,6 +20,10 @@ use crate::http::placement::spelling::{consumer_uuid, dashed_uuid};
 use crate::model::Expected;
 use crate::model::effort::steps;
 use crate::store::ConsumerClaim;
+
+/// Project and user of consumers that are created without them, before microversion 1.8: the default of the
+/// reference.
+const NO_OWNER: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Schema of `PUT /allocations/{consumer}`.
 pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
@@ -148,7 +151,6 @@ impl AllocationsBody<ByProvider> {
         self,
         consumer: Uuid,
         microversion: Microversion,
-        options: &Options,
     ) -> Result<ConsumerClaim, Problem> {
         let mut wants = Vec::new();
         for (provider, Resources { resources }) in self.allocations.0 {
@@ -161,13 +163,11 @@ impl AllocationsBody<ByProvider> {
             Some(Integer(generation)) => Expected::Is(generation),
             None => Expected::NoConsumer,
         };
-        let nobody =
-            (&options.incomplete_consumer_project_id, &options.incomplete_consumer_user_id);
         Ok(ConsumerClaim {
             consumer,
             expected,
-            project: self.project_id.unwrap_or_else(|| nobody.0.clone()),
-            user: self.user_id.unwrap_or_else(|| nobody.1.clone()),
+            project: self.project_id.unwrap_or_else(|| NO_OWNER.to_owned()),
+            user: self.user_id.unwrap_or_else(|| NO_OWNER.to_owned()),
             consumer_type: self.consumer_type,
             wants,
         })
@@ -178,7 +178,6 @@ impl AllocationsBody<ByProvider> {
 pub(in crate::http::placement) fn claims(
     bodies: Ordered<AllocationsBody<ByProvider>>,
     microversion: Microversion,
-    options: &Options,
 ) -> Result<Vec<ConsumerClaim>, Problem> {
     let mut claims: Vec<ConsumerClaim> = Vec::with_capacity(bodies.0.len());
     let mut consumers = HashSet::with_capacity(bodies.0.len());
@@ -188,7 +187,7 @@ pub(in crate::http::placement) fn claims(
         if !consumers.insert(consumer) {
             return Err(Problem::bad_request(format!("Consumer {consumer} is named twice")));
         }
-        claims.push(body.into_claim(consumer, microversion, options)?);
+        claims.push(body.into_claim(consumer, microversion)?);
     }
     Ok(claims)
 }

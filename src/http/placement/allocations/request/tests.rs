@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use uuid::{Uuid, uuid};
 
 use super::{AllocationsBody, ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, claims};
-use crate::http::app::Options;
 use crate::http::placement::body::tests::any_json;
 use crate::http::placement::body::{Body, Ordered};
 use crate::http::placement::microversion::{
@@ -108,7 +107,7 @@ fn claim(microversion: Microversion, value: &Value) -> Result<ConsumerClaim, Pro
     } else {
         body(value).parse::<AllocationsBody<List>>(schema)?.into()
     };
-    parsed.into_claim(CONSUMER, microversion, &Options::default())
+    parsed.into_claim(CONSUMER, microversion)
 }
 
 #[test]
@@ -185,7 +184,7 @@ fn no_consumer_may_be_named_twice() {
     let many = body(&json!({ CONSUMER.to_string(): one, upper: one }));
     let parsed: Ordered<AllocationsBody<ByProvider>> =
         many.parse(REPLACE_MANY_BODY.at(LATEST)).unwrap();
-    let problem = claims(parsed, LATEST, &Options::default()).unwrap_err();
+    let problem = claims(parsed, LATEST).unwrap_err();
     assert_eq!((problem.status.as_u16(), problem.detail.contains("twice")), (400, true));
 }
 
@@ -195,7 +194,7 @@ proptest! {
         let microversion = HISTORY[nth].0;
         let _ = claim(microversion, &value);
         if let Ok(parsed) = body(&value).parse(REPLACE_MANY_BODY.at(microversion)) {
-            let _ = claims(parsed, microversion, &Options::default());
+            let _ = claims(parsed, microversion);
         }
     }
 }
@@ -212,10 +211,9 @@ fn reading_a_body_takes_no_longer_than_the_body() {
         json!({"allocations": allocations, "project_id": "p", "user_id": "u",
                "consumer_generation": null, "consumer_type": "T"})
     };
-    let options = Options::default();
     let one = |it: &Body| {
         let parsed = it.parse::<AllocationsBody<ByProvider>>(REPLACE_BODY.at(LATEST));
-        drop(parsed.and_then(|parsed| parsed.into_claim(CONSUMER, LATEST, &options)));
+        drop(parsed.and_then(|parsed| parsed.into_claim(CONSUMER, LATEST)));
     };
     for last in [1, 0] {
         let providers = |count: usize| {
@@ -237,11 +235,11 @@ fn reading_a_body_takes_no_longer_than_the_body() {
     grows_evenly("a list", 10_000, listed, |it| {
         let parsed: AllocationsBody<ByProvider> =
             it.parse::<AllocationsBody<List>>(REPLACE_BODY.at(INITIAL)).unwrap().into();
-        parsed.into_claim(CONSUMER, INITIAL, &options).unwrap();
+        parsed.into_claim(CONSUMER, INITIAL).unwrap();
     });
     let consumers = |count: usize| body(&map(count, &|_| complete(json!({}))));
     grows_evenly("consumers", 7000, consumers, |it| {
         let parsed = it.parse::<Ordered<AllocationsBody<ByProvider>>>(REPLACE_MANY_BODY.at(LATEST));
-        assert!(claims(parsed.unwrap(), LATEST, &options).is_ok());
+        assert!(claims(parsed.unwrap(), LATEST).is_ok());
     });
 }
