@@ -61,7 +61,7 @@ const LAYERS: [Layer; 17] = [
     Layer {
         folder: "store",
         may_use: &["observe", "model", "world", "solver", "planner", "store"],
-        never: &["axum", "hyper", "serde", "Microversion", "microversion::"],
+        never: &["axum", "hyper", "Microversion", "microversion::"],
     },
     Layer {
         folder: "audit",

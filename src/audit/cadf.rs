@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::contents::{EntryContents, Outcome};
-use super::text::{changes, instant, kind};
+use super::text::{changes, instant};
 use crate::store::effects::Effect;
 
 const EVENT: &str = "http://schemas.dmtf.org/cloud/audit/1.0/event";
@@ -76,7 +76,7 @@ pub(super) fn dropped(count: u64, now: OffsetDateTime) -> Value {
 fn target(contents: &EntryContents<'_>) -> Value {
     match contents.effects.first() {
         Some(Effect { kind: of, id, .. }) => {
-            json!({"id": id, "typeURI": format!("{SERVICE}/{}", kind(*of))})
+            json!({"id": id, "typeURI": format!("{SERVICE}/{}", of.name())})
         }
         None => json!({"id": contents.request.path, "typeURI": SERVICE}),
     }

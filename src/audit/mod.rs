@@ -19,7 +19,6 @@ use time::OffsetDateTime;
 
 use self::contents::EntryContents;
 pub use self::contents::{AuditedRequest, AuditedResponse};
-pub use self::text::summary;
 use self::writer::Entries;
 pub use self::writer::Target;
 use crate::observe::printable::escaped_json;

@@ -8,7 +8,6 @@ use uuid::Uuid;
 
 use super::columns::{ListFormat, columns};
 use super::db_options::{DbOptions, ListOptions};
-use crate::audit::summary;
 use crate::config::values::pair;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
@@ -96,11 +95,11 @@ async fn carry_out(command: &AggregateCommand, database: &Database) -> Result<St
         AggregateCommand::Set(options) => {
             let metadata = options.metadata.iter().cloned().collect();
             let request = SetAggregate { aggregate: options.aggregate, metadata };
-            change(&mut conn, &request, summary).await?;
+            change(&mut conn, &request).await?;
         }
         AggregateCommand::Unset(options) => {
             let (aggregate, keys) = (options.aggregate, options.keys.clone());
-            change(&mut conn, &UnsetAggregate { aggregate, keys }, summary).await?;
+            change(&mut conn, &UnsetAggregate { aggregate, keys }).await?;
         }
         AggregateCommand::List(options) => {
             let rows = list(&mut conn).await?;

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::columns::{ListFormat, columns};
 use super::db_options::{DbOptions, ListOptions};
-use crate::audit::summary;
 use crate::config::flavors;
 use crate::config::values::pair;
 use crate::planner::flavor::Flavor;
@@ -132,8 +131,8 @@ impl Task {
         settle_schema(database).await?;
         let mut conn = database.connect().await?;
         match self {
-            Self::Set(flavors) => change(&mut conn, flavors, summary).await?,
-            Self::Unset(unset) => change(&mut conn, unset, summary).await?,
+            Self::Set(flavors) => change(&mut conn, flavors).await?,
+            Self::Unset(unset) => change(&mut conn, unset).await?,
             Self::List(format) => {
                 let flavors = list(&mut conn).await?;
                 return Ok(match format {

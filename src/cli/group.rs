@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use super::columns::{ListFormat, columns};
 use super::db_options::{DbOptions, ListOptions};
-use crate::audit::summary;
 use crate::model::{GroupKind, Level};
 use crate::planner::group::{self, StoredGroup};
 use crate::server::database::Database;
@@ -161,7 +160,7 @@ async fn carry_out(command: &GroupCommand, database: &Database) -> Result<String
     let mut conn = database.connect().await?;
     let group = match command {
         GroupCommand::Create(options) => {
-            change(&mut conn, &CreateGroup { group: options.group(), owner: None }, summary).await?
+            change(&mut conn, &CreateGroup { group: options.group(), owner: None }).await?
         }
         GroupCommand::List(options) => {
             let groups = list(&mut conn).await?;
@@ -173,20 +172,20 @@ async fn carry_out(command: &GroupCommand, database: &Database) -> Result<String
         GroupCommand::Show(options) => show(&mut conn, &options.group).await?,
         GroupCommand::Describe(options) => {
             let (group, description) = (options.group.clone(), Some(options.description.clone()));
-            change(&mut conn, &DescribeGroup { group, description }, summary).await?
+            change(&mut conn, &DescribeGroup { group, description }).await?
         }
         GroupCommand::Delete(options) => {
             let request = DeleteGroup { group: options.group.clone() };
-            change(&mut conn, &request, summary).await?;
+            change(&mut conn, &request).await?;
             return Ok(String::new());
         }
         GroupCommand::AddMembers(options) => {
             let (group, members) = (options.group.clone(), options.projects.clone());
-            change(&mut conn, &AddMembers { group, members }, summary).await?
+            change(&mut conn, &AddMembers { group, members }).await?
         }
         GroupCommand::RemoveMembers(options) => {
             let (group, members) = (options.group.clone(), Some(options.projects.clone()));
-            change(&mut conn, &RemoveMembers { group, members }, summary).await?;
+            change(&mut conn, &RemoveMembers { group, members }).await?;
             show(&mut conn, &options.group).await?
         }
     };

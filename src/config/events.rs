@@ -2,9 +2,6 @@
 
 use clap::Args;
 
-use crate::http::operator::views::events;
-use crate::store::EventLog;
-
 /// Maximum retention of events, in hours.
 const HOURS_MAX: i64 = 720;
 
@@ -18,11 +15,4 @@ pub struct EventOptions {
     /// starts again. Default: changes are not kept.
     #[arg(long, value_name = "HOURS", value_parser = clap::value_parser!(u16).range(1..=HOURS_MAX))]
     pub events: Option<u16>,
-}
-
-impl EventOptions {
-    /// The settings of the log, if it is enabled.
-    pub fn kept(&self) -> Option<EventLog> {
-        self.events.map(|hours| EventLog { hours, write: events::written })
-    }
 }

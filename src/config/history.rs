@@ -2,9 +2,6 @@
 
 use clap::Args;
 
-use crate::audit;
-use crate::store::History;
-
 /// Maximum retention of the history, in days.
 const DAYS_MAX: i64 = 3650;
 
@@ -18,11 +15,4 @@ pub struct HistoryOptions {
     /// Default: changes are not kept.
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u16).range(1..=DAYS_MAX))]
     pub history: Option<u16>,
-}
-
-impl HistoryOptions {
-    /// The settings of the history, if it is enabled.
-    pub fn kept(&self) -> Option<History> {
-        self.history.map(|days| History { days, summary: audit::summary })
-    }
 }

@@ -231,8 +231,8 @@ impl Planning {
         };
         match self.book(booking).await {
             Ok(()) => Ok(Attempt::Done(Box::new(Planned { draft, hosts, solution }))),
-            Err(store::Error::Refused(Refusal::PlanExists(_))) => Ok(Attempt::Exists),
-            Err(store::Error::Refused(why))
+            Err(store::Error::Refused(Refusal::PlanExists(_), _)) => Ok(Attempt::Exists),
+            Err(store::Error::Refused(why, _))
                 if booking::may_succeed_again(&why, solution.is_some()) =>
             {
                 Ok(Attempt::Overtaken(why.to_string()))
@@ -243,7 +243,7 @@ impl Planning {
 
     async fn book(&self, plan: Option<BookingPlan>) -> store::Result<()> {
         let Some(plan) = plan else { return Ok(()) };
-        self.store.commit(Booking { plan, caps: Some(self.caps) }).await
+        self.changes.commit(Booking { plan, caps: Some(self.caps) }).await
     }
 
     /// The placements of stored groups other than these, and the metadata of aggregates.

@@ -6,9 +6,9 @@ use crate::fairness::turns::{Requester, Turns};
 use crate::fairness::watch::Watch;
 use crate::planner::headroom::Headroom;
 use crate::planner::topology::Topology;
-use crate::store::Store;
 use crate::store::planner::caps::Caps;
 use crate::store::planner::plans::Scope;
+use crate::store::{Changes, Store};
 use crate::world::World;
 
 /// Maximum number of attempts at a change while other requests interfere.
@@ -28,6 +28,8 @@ pub(crate) struct PlanRef<'p> {
 pub(crate) struct Planning {
     /// The store of plans.
     pub(crate) store: Store,
+    /// Access for the changes of the request.
+    pub(crate) changes: Changes,
     /// Turns at the solver.
     pub(crate) solver_turns: Turns,
     /// Number of solver threads, shared equally by the plans that have turns.

@@ -107,7 +107,7 @@ impl From<planner::Failure> for Failure {
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         match error {
-            store::Error::Refused(why) => Self::Refused(why),
+            store::Error::Refused(why, _) => Self::Refused(why),
             error @ (store::Error::Unavailable(_)
             | store::Error::Again(_)
             | store::Error::Locked(_)

@@ -75,9 +75,9 @@ impl Planning {
             let filter = PlacementFilter { plan: Some(found.id), ..PlacementFilter::default() };
             let placements = self.store.placements(&filter).await?;
             let booking = booking::delete(&found, &placements, &groups);
-            match self.store.commit(Booking { plan: booking, caps: None }).await {
+            match self.changes.commit(Booking { plan: booking, caps: None }).await {
                 Ok(()) => return Ok(()),
-                Err(store::Error::Refused(_)) => {}
+                Err(store::Error::Refused(..)) => {}
                 Err(error) => return Err(error.into()),
             }
         }

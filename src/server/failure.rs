@@ -28,7 +28,7 @@ impl From<Error> for OpenError {
             Error::Unavailable(why) | Error::Again(why) | Error::Locked(why) => {
                 Self::Away(format!("{CANNOT}: {why}"))
             }
-            Error::Refused(_) | Error::Inconsistent { .. } | Error::Bug(_) => {
+            Error::Refused(..) | Error::Inconsistent { .. } | Error::Bug(_) => {
                 Self::Lasting(Failure(error.to_string()))
             }
         }

@@ -12,6 +12,7 @@ use crate::observe::spans::milliseconds;
 use crate::server::database::Database;
 use crate::server::failure::{Failure, OpenError};
 use crate::server::systemd;
+use crate::store::effects::Recorder;
 use crate::store::error::CANNOT;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
@@ -78,13 +79,20 @@ async fn attempt(
     let hosts = database.hosts().to_vec();
     let lease = config.primary_lease;
     let pruning = Pruning::default();
-    let history = config.history.kept();
-    let events = config.events.kept();
-    let options = StoreOptions { hosts, connections, report_only, lease, pruning, history, events };
+    let (history_days, events_hours) = (config.history.history, config.events.events);
+    let options = StoreOptions {
+        hosts,
+        connections,
+        report_only,
+        lease,
+        pruning,
+        history_days,
+        events_hours,
+    };
     let store = Store::open(options).await?;
     if !flavors.0.is_empty() {
-        store.commit(flavors.clone()).await.map_err(|error| {
-            if let Error::Refused(why) = error {
+        store.changes(Recorder::none()).commit(flavors.clone()).await.map_err(|error| {
+            if let Error::Refused(why, _) = error {
                 OpenError::Lasting(Failure(format!("--planner-flavors: {why}")))
             } else {
                 error.into()

@@ -14,6 +14,7 @@ use crate::observe::log_settings;
 use crate::server::failure::Failure;
 use crate::server::parts::{self, Parts};
 use crate::store::Store;
+use crate::store::effects::Recorder;
 
 /// Interval for checking policy files.
 const POLICY_PERIOD: Duration = Duration::from_secs(2);
@@ -85,7 +86,7 @@ async fn apply(config: &Config, store: Option<&Store>) {
     match parts::flavors(config) {
         Ok(flavors) => {
             let count = flavors.0.len();
-            match store.commit(flavors).await {
+            match store.changes(Recorder::none()).commit(flavors).await {
                 Ok(()) => tracing::info!(%file, count, "SIGHUP: the flavors are set"),
                 Err(error) => tracing::error!(%error, %file, "SIGHUP: the flavors are not set"),
             }

@@ -38,9 +38,9 @@ impl Store {
     /// None of the hosts is an available primary.
     pub async fn open(options: StoreOptions) -> Result<Self> {
         let (pruning, connections) = (options.pruning, options.connections);
-        let history = options.history;
+        let has_history = options.history_days.is_some();
         let primary = Primary::start(options).await?;
-        history::begin(&primary, history).await?;
+        history::begin(&primary, has_history).await?;
         let feed = Feed::start(primary.clone()).await?;
         let tail = Tail::start(&primary);
         let pruner = Pruner::start(primary.clone(), pruning);

@@ -1,47 +1,21 @@
-//! Changes of allocations, and the reshaper.
+//! The reshaper.
 
-use uuid::Uuid;
-
-use super::access::Store;
 use super::change::Change;
 use super::claims::GenerationSteps;
 use super::claims::locked::Needs;
 use super::consumer_claim::ConsumerClaim;
 use super::effects::Kind;
-use super::error::Result;
+use super::error::{Error, Result};
 use super::owners::{NewOwners, Owners};
 use super::planner::Handover;
 use super::provider_lock::ProviderLock;
 use super::tx::Tx;
-use super::writer::Job;
 use super::{claims, inventories};
 use crate::model::Refusal;
 use crate::model::claim::{Reshaping, reshape, reshape_faults};
 
-impl Store {
-    /// `PUT /allocations/{consumer}` and `POST /allocations`: replaces the allocations of each of these
-    /// consumers; no consumer twice. All or nothing, judged together with the other claims that wait at this
-    /// replica. If they are refused, their faults are recorded in
-    /// [`FoundFaults::during`](super::found_faults::FoundFaults::during).
-    ///
-    /// # Errors
-    /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
-    /// `CapacityExceeded`, `ConstraintsViolated`; or the database is unavailable.
-    pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
-        self.writer().submit(|origin| Job::Replace(claims, origin)).await
-    }
-
-    /// `DELETE /allocations/{consumer}`: no generation is compared, and none moves.
-    ///
-    /// # Errors
-    /// `NoAllocations`, or the database is unavailable.
-    pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
-        self.writer().submit(|origin| Job::Release(consumer, origin)).await
-    }
-}
-
 /// `POST /reshaper`. Refusals: `ProviderNotFound` and `ProviderGeneration` (of `inventories`),
-/// `ClassNotFound`, `InventoryInUse`, and those of [`Store::replace_allocations`].
+/// `ClassNotFound`, `InventoryInUse`, and those of [`Changes::replace_allocations`](super::Changes::replace_allocations).
 #[derive(Clone, Debug)]
 pub struct Reshape {
     /// Provider, the generation the client saw, all its inventories from now on.
@@ -67,9 +41,9 @@ impl Change for Reshape {
         let mut handover = Handover::find(tx, &mut locked, &claims, &new_owners).await?;
         let claims = handover.with_holds(&claims);
         let before = GenerationSteps::before(&locked.state);
-        reshape(&mut locked.state, &self.inventories, &claims).inspect_err(|refusal| {
-            let state = &locked.state;
-            tx.found.put(|| reshape_faults(state, &self.inventories, &claims, refusal));
+        reshape(&mut locked.state, &self.inventories, &claims).map_err(|refusal| {
+            let faults = reshape_faults(&locked.state, &self.inventories, &claims, &refusal);
+            Error::Refused(refusal, Box::new(faults))
         })?;
         handover.note(&claims);
 

@@ -9,9 +9,9 @@ use sqlx::{Acquire, PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use super::error::{Error, Result};
-use super::events;
 use super::events::event::NotedChanges;
 use super::tx::{Observers, Tx};
+use super::{events, history};
 use crate::observe::spans::Phase;
 
 /// Maximum number of attempts at a transaction before the request fails with 503.
@@ -43,17 +43,16 @@ pub(super) async fn transact<C: Change>(
     conn: &mut PgConnection,
     change: &C,
     report_only: bool,
-    Observers { recorder, found, history, events, spans }: Observers,
+    Observers { recorder, has_history, has_events, spans }: Observers,
 ) -> Result<C::Outcome> {
     let mut transaction = conn.begin().await?;
     let mut tx = Tx {
         conn: &mut transaction,
         report_only,
         recorder: recorder.clone(),
-        found,
-        history,
+        has_history,
         effects: Vec::new(),
-        noted: events.map(|_| NotedChanges::default()),
+        noted: has_events.then(NotedChanges::default),
         spans,
         touched: BTreeSet::new(),
     };
@@ -67,12 +66,12 @@ pub(super) async fn transact<C: Change>(
     };
     let (effects, noted, spans) = (tx.effects, tx.noted, tx.spans);
     let touched: Vec<i64> = tx.touched.into_iter().collect();
-    match events.zip(noted) {
-        Some((log, noted)) => log.write(&mut transaction, &touched, &recorder, noted).await?,
+    match noted {
+        Some(noted) => events::write(&mut transaction, &touched, &recorder, noted).await?,
         None => events::log(&mut transaction, &touched).await?,
     }
-    if let Some(history) = history {
-        history.write(&mut transaction, &effects).await?;
+    if has_history {
+        history::write(&mut transaction, &effects).await?;
     }
     let committing = spans.begin(Phase::Commit);
     transaction.commit().await.map_err(|error| Error::from(error).settled())?;

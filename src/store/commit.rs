@@ -6,23 +6,39 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
+use uuid::Uuid;
 
 use super::access::Store;
 use super::change::{ATTEMPTS_MAX, Change, pause, transact};
+use super::consumer_claim::ConsumerClaim;
 use super::effects::Recorder;
 use super::error::{Error, Result};
-use super::found_faults::FoundFaults;
 use super::locks::HELD_MAX;
 use super::primary::ACQUIRE_MAX;
 use super::recording;
 use super::sessions::WRITE_MAX;
 use super::tx::Observers;
+use super::writer::Job;
 use crate::observe::spans::{Spans, span};
 
 /// Timeout for closing a connection.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 
+/// Makes the changes of one request, whose recorder gets their effects. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    store: Store,
+    recorder: Recorder,
+}
+
 impl Store {
+    /// Returns access for the changes of a request.
+    pub fn changes(&self, recorder: Recorder) -> Changes {
+        Changes { store: self.clone(), recorder }
+    }
+}
+
+impl Changes {
     /// Makes a change, entirely or not at all, and to its end even if the caller goes away.
     ///
     /// If another transaction keeps a row locked for long, the change gives its connection back and is tried
@@ -31,7 +47,7 @@ impl Store {
     /// # Errors
     /// A refusal, or the database is unavailable.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
-        let (store, recorder, found) = (self.clone(), Recorder::current(), FoundFaults::current());
+        let Self { store, recorder } = self.clone();
         // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
         let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let name = recording::change_name::<C>();
@@ -46,7 +62,7 @@ impl Store {
             let change = Arc::new(change);
             let (mut attempt, mut again) = (1, false);
             loop {
-                match store.attempt(&change, (&recorder, &found), (again, deadline)).await {
+                match store.attempt(&change, &recorder, (again, deadline)).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
                         recording::conflict(name);
                         tracing::debug!(change = name, attempt, why, "trying a change again");
@@ -69,15 +85,37 @@ impl Store {
         let result =
             ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
         recording::change(name, &result, began.elapsed());
-        result.inspect_err(Error::note)
+        result
     }
 
+    /// Replaces the allocations of consumers, for `PUT /allocations/{consumer}` and `POST /allocations`; no consumer
+    /// twice. All or nothing, judged together with the other claims that wait at this replica. A refusal has all
+    /// their faults.
+    ///
+    /// # Errors
+    /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
+    /// `CapacityExceeded`, `ConstraintsViolated`; or the database is unavailable.
+    pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
+        self.store.writer().submit(&self.recorder, |origin| Job::Replace(claims, origin)).await
+    }
+
+    /// Deletes the allocations of a consumer, for `DELETE /allocations/{consumer}`: no generation is compared, and
+    /// none moves.
+    ///
+    /// # Errors
+    /// `NoAllocations`, or the database is unavailable.
+    pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
+        self.store.writer().submit(&self.recorder, |origin| Job::Release(consumer, origin)).await
+    }
+}
+
+impl Store {
     /// Runs one transaction on a connection of the pool. If it has no outcome in time, it continues in the
     /// background and keeps its connection: the server would keep the session of a commit that hangs.
     async fn attempt<C: Change>(
         &self,
         change: &Arc<C>,
-        (recorder, found): (&Recorder, &FoundFaults),
+        recorder: &Recorder,
         (again, deadline): (bool, Instant),
     ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
@@ -92,16 +130,15 @@ impl Store {
         let (change, report_only) = (Arc::clone(change), self.report_only());
         let observers = Observers {
             recorder: recorder.clone(),
-            found: found.clone(),
-            history: self.primary().options().history,
-            events: self.primary().options().events,
+            has_history: self.primary().options().history_days.is_some(),
+            has_events: self.primary().options().events_hours.is_some(),
             spans: Spans::current(),
         };
         let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let _permits = permits;
             let transaction = transact(&mut conn, change.as_ref(), report_only, observers);
             let settled = term.make(transaction).await;
-            if !matches!(settled, Ok(_) | Err(Error::Refused(_) | Error::Locked(_))) {
+            if !matches!(settled, Ok(_) | Err(Error::Refused(..) | Error::Locked(_))) {
                 // The session may be dead or in doubt, so it is never used again.
                 drop(timeout(CLOSE_MAX, conn.close()).await);
             }

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
-use std::future::Future;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -51,6 +50,25 @@ pub enum Kind {
     Placement,
 }
 
+impl Kind {
+    /// Returns the name of the kind in the history and the audit log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Provider => "resource_provider",
+            Self::Inventories => "inventories",
+            Self::ProviderTraits => "traits",
+            Self::ProviderAggregates => "aggregates",
+            Self::Consumer => "allocations",
+            Self::Trait => "trait",
+            Self::Class => "resource_class",
+            Self::Group => "group",
+            Self::GroupMembers => "members",
+            Self::Plan => "plan",
+            Self::Placement => "placement",
+        }
+    }
+}
+
 /// The state of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectState {
@@ -93,67 +111,49 @@ pub trait Record: Debug + Send + Sync {
 }
 
 /// The request behind a change, for the history of changes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Origin {
     /// The id of the request.
     pub request_id: String,
     /// The id of the client's own request that this one is part of, as the client states it.
     pub global_request_id: Option<String>,
-    caller: OnceLock<(Option<String>, Option<String>)>,
+    /// The id of the caller, if known.
+    pub user: Option<String>,
+    /// The id of the caller's project, if known.
+    pub project: Option<String>,
 }
 
 impl Origin {
     /// Makes the origin of a request whose caller is not known yet.
     pub fn new(request_id: String, global_request_id: Option<String>) -> Self {
-        Self { request_id, global_request_id, caller: OnceLock::new() }
-    }
-
-    /// Sets the caller, by the ids of user and project. Later calls have no effect.
-    pub fn sent_by(&self, user: Option<String>, project: Option<String>) {
-        self.caller.get_or_init(|| (user, project));
-    }
-
-    /// Returns the id of the caller, if known.
-    pub fn user(&self) -> Option<&str> {
-        self.caller.get()?.0.as_deref()
-    }
-
-    /// Returns the id of the caller's project, if known.
-    pub fn project(&self) -> Option<&str> {
-        self.caller.get()?.1.as_deref()
+        Self { request_id, global_request_id, user: None, project: None }
     }
 }
 
-/// The recorder of the effects of the present request, and facts about the request.
+/// The recorder of the effects of a request, and facts about the request.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     record: Option<Arc<dyn Record>>,
     origin: Option<Arc<Origin>>,
 }
 
-tokio::task_local! {
-    static RECORDER: Recorder;
-}
-
 impl Recorder {
     /// Makes a recorder for a request. Without `record`, it records nothing.
-    pub fn new(record: Option<Arc<dyn Record>>, origin: Arc<Origin>) -> Self {
-        Self { record, origin: Some(origin) }
+    pub fn new(record: Option<Arc<dyn Record>>, origin: Origin) -> Self {
+        Self { record, origin: Some(Arc::new(origin)) }
+    }
+
+    /// Sets the caller of the request, by the ids of user and project.
+    pub fn sent_by(&mut self, user: Option<String>, project: Option<String>) {
+        if let Some(origin) = &mut self.origin {
+            let origin = Arc::make_mut(origin);
+            (origin.user, origin.project) = (user, project);
+        }
     }
 
     /// Makes a recorder that records nothing.
-    pub(super) const fn none() -> Self {
+    pub const fn none() -> Self {
         Self { record: None, origin: None }
-    }
-
-    /// Runs `work` so that all changes it starts are recorded here.
-    pub async fn during<F: Future>(self, work: F) -> F::Output {
-        RECORDER.scope(self, work).await
-    }
-
-    /// Returns the recorder of the current task.
-    pub(super) fn current() -> Self {
-        RECORDER.try_with(Clone::clone).unwrap_or_else(|_| Self::none())
     }
 
     /// Returns whether anything is recorded.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use super::found_faults::FoundFaults;
+use crate::model::claim::Faults;
 use crate::model::{Bug, Refusal, bug};
 
 /// The result of an operation of the store.
@@ -12,9 +12,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// An error of the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A rule refuses the request.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
+    /// A rule refuses the request. Has all its faults, as the refusing transaction saw them.
+    #[error("{0}")]
+    Refused(Refusal, Box<Faults>),
     /// The database is unreachable, slow or full. Nothing was written, unless a commit was in progress. The
     /// request may succeed later.
     #[error("{CANNOT}: {0}")]
@@ -74,13 +74,6 @@ impl Error {
         Self::Inconsistent { table, column, key: key.to_string() }
     }
 
-    /// Records a refusal for clients that request an explanation.
-    pub(super) fn note(&self) {
-        if let Self::Refused(refusal) = self {
-            FoundFaults::note(refusal);
-        }
-    }
-
     /// Returns whether the program or the stored rows are wrong, so that trying again does not help.
     pub fn is_ours(&self) -> bool {
         matches!(self, Self::Bug(_) | Self::Inconsistent { .. })
@@ -94,10 +87,18 @@ impl Error {
             Self::Locked(why) => {
                 Self::Unavailable(format!("a row is held by another transaction: {why}"))
             }
-            Self::Refused(_) | Self::Unavailable(_) | Self::Inconsistent { .. } | Self::Bug(_) => {
+            Self::Refused(..) | Self::Unavailable(_) | Self::Inconsistent { .. } | Self::Bug(_) => {
                 self
             }
         }
+    }
+}
+
+impl From<Refusal> for Error {
+    /// Makes an error with the facts that the refusal has itself.
+    fn from(refusal: Refusal) -> Self {
+        let faults = Box::new(Faults::of(&refusal));
+        Self::Refused(refusal, faults)
     }
 }
 
@@ -147,5 +148,5 @@ pub(super) fn refuse_on(
 ) -> Error {
     let name = violated(&error).map(str::to_owned);
     let refusal = refusals.into_iter().find(|(constraint, _)| Some(*constraint) == name.as_deref());
-    refusal.map_or_else(|| error.into(), |(_, refusal)| Error::Refused(refusal))
+    refusal.map_or_else(|| error.into(), |(_, refusal)| refusal.into())
 }

@@ -4,8 +4,8 @@
 //! aggregates, and consumers with their allocations. Everything that a replica keeps in memory (the
 //! [`World`](crate::world::World)) is derived from these rows.
 //!
-//! There are three ways in: [`Store::commit`] and the claim writer behind
-//! [`Store::replace_allocations`] change the rows, [`Store::world`] returns the provider side
+//! There are three ways in: [`Changes::commit`] and the claim writer behind
+//! [`Changes::replace_allocations`] change the rows, [`Store::world`] returns the provider side
 //! from memory, and [`reads`] has the consumer side by SQL.
 
 mod access;
@@ -19,12 +19,12 @@ mod commit;
 pub mod condition;
 mod consumer_claim;
 pub mod consumers;
+pub mod described;
 pub mod effects;
 mod epoch;
 pub mod error;
 pub mod events;
 mod feed;
-pub mod found_faults;
 pub mod history;
 pub mod holders;
 pub mod inventories;
@@ -54,9 +54,10 @@ mod writer;
 
 pub use access::Store;
 pub use change::Change;
+pub use commit::Changes;
 pub use consumer_claim::ConsumerClaim;
 pub use error::{Error, Result};
-pub use options::{EventLog, History, Pruning, StoreOptions};
+pub use options::{Pruning, StoreOptions};
 pub use tx::Tx;
 
 /// Starts counters at zero: rates of a counter need its first value.

@@ -22,7 +22,7 @@ pub(super) struct ListBefore {
 impl Tx<'_> {
     /// Returns whether the history or the audit log records this transaction.
     fn is_recorded(&self) -> bool {
-        self.history.is_some() || self.recorder.is_on()
+        self.has_history || self.recorder.is_on()
     }
 
     /// Adds an effect, to be recorded if the transaction commits. `effect` is called only if effects are recorded.
@@ -201,7 +201,7 @@ impl Tx<'_> {
         if before == now {
             return;
         }
-        if self.history.is_some() || recorder.is_on() {
+        if self.has_history || recorder.is_on() {
             self.effects.push((recorder.clone(), names.effect(uuid, before, now)));
         }
         if let Some(noted) = &mut self.noted {

@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
 
-use super::effects::Effect;
-use super::events::event::Event;
-use super::history::summary::Summary;
-
 /// Options of a store.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
@@ -22,10 +18,10 @@ pub struct StoreOptions {
     pub lease: Option<Duration>,
     /// Settings for pruning the change log and the history.
     pub pruning: Pruning,
-    /// Settings of the history of changes; `None`: it is off.
-    pub history: Option<History>,
-    /// Settings of the log of events; `None`: it is off.
-    pub events: Option<EventLog>,
+    /// Age at which entries of the history of changes are removed, in days; `None`: it is off.
+    pub history_days: Option<u16>,
+    /// Age at which events are removed, in hours; `None`: the log of events is off.
+    pub events_hours: Option<u16>,
 }
 
 impl StoreOptions {
@@ -38,8 +34,8 @@ impl StoreOptions {
             report_only: false,
             lease: None,
             pruning,
-            history: None,
-            events: None,
+            history_days: None,
+            events_hours: None,
         }
     }
 }
@@ -60,22 +56,4 @@ impl Default for Pruning {
     fn default() -> Self {
         Self { period: Duration::from_mins(1), piece: 5000, pause: Duration::from_millis(50) }
     }
-}
-
-/// Settings of the log of events.
-#[derive(Clone, Copy, Debug)]
-pub struct EventLog {
-    /// Age at which events are removed, in hours.
-    pub hours: u16,
-    /// Writes events as a JSON list.
-    pub write: fn(&[Event<'_>]) -> String,
-}
-
-/// Settings of the history.
-#[derive(Clone, Copy, Debug)]
-pub struct History {
-    /// Age at which entries are removed, in days.
-    pub days: u16,
-    /// Describes an effect in words.
-    pub summary: fn(&Effect) -> Summary,
 }

@@ -92,7 +92,7 @@ impl Work {
     async fn prune(&mut self) -> Result<()> {
         let (mut conn, term) = self.connection().await?;
         let cut = self.cut.take();
-        if self.primary.options().events.is_some() {
+        if self.primary.options().events_hours.is_some() {
             // The log of events is compared with the rows to be removed.
             term.during(bounded(events::reach_now(&mut conn))).await?;
         }
@@ -103,24 +103,24 @@ impl Work {
     }
 
     async fn prune_events(&mut self) -> Result<()> {
-        let Some(log) = self.primary.options().events else { return Ok(()) };
+        let Some(hours) = self.primary.options().events_hours else { return Ok(()) };
         let (mut conn, term) = self.connection().await?;
-        term.during(events::remove_old(&mut conn, log, self.pruning)).await?;
+        term.during(events::remove_old(&mut conn, hours, self.pruning)).await?;
         self.conn = Some((conn, term));
         Ok(())
     }
 
     async fn prune_history(&mut self) -> Result<()> {
-        let Some(history) = self.primary.options().history else { return Ok(()) };
+        let Some(days) = self.primary.options().history_days else { return Ok(()) };
         let (mut conn, term) = self.connection().await?;
-        term.during(self.retention.remove_old(&mut conn, history, self.pruning)).await?;
+        term.during(self.retention.remove_old(&mut conn, days, self.pruning)).await?;
         self.conn = Some((conn, term));
         Ok(())
     }
 
     /// Records the sizes of the log and of the history as metrics.
     async fn measure(&mut self) -> Result<()> {
-        let has_history = self.primary.options().history.is_some();
+        let has_history = self.primary.options().history_days.is_some();
         let (mut conn, term) = self.connection().await?;
         let measured = async {
             recording::change_log(bounded(condition::change_log(&mut conn)).await?);

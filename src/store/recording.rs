@@ -64,7 +64,7 @@ const OUTCOMES: [&str; 4] = ["written", "refused", "unavailable", "failed"];
 fn outcome<T>(result: &Result<T>) -> &'static str {
     match result {
         Ok(_) => "written",
-        Err(Error::Refused(_)) => "refused",
+        Err(Error::Refused(..)) => "refused",
         Err(Error::Unavailable(_) | Error::Again(_) | Error::Locked(_)) => "unavailable",
         Err(Error::Inconsistent { .. } | Error::Bug(_)) => "failed",
     }
@@ -80,7 +80,7 @@ pub(super) fn change_name<C>() -> &'static str {
 /// Counts an attempt to replace or delete the allocations of consumers.
 pub(super) fn claim(result: &Result<()>) {
     counter!("berth_claims_total", "outcome" => outcome(result)).increment(1);
-    if let Err(Error::Refused(why)) = result {
+    if let Err(Error::Refused(why, _)) = result {
         counter!("berth_claims_refused_total", "reason" => variant(why)).increment(1);
     }
 }

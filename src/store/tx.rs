@@ -6,8 +6,6 @@ use sqlx::PgConnection;
 
 use super::effects::{Effect, Recorder};
 use super::events::event::NotedChanges;
-use super::found_faults::FoundFaults;
-use super::options::{EventLog, History};
 use super::world_rows::CATALOGUE;
 use crate::model::ProviderId;
 use crate::observe::spans::Spans;
@@ -20,10 +18,8 @@ pub struct Tx<'c> {
     pub(super) report_only: bool,
     /// The recorder of effects.
     pub(super) recorder: Recorder,
-    /// Takes the faults if the change is refused.
-    pub(super) found: FoundFaults,
-    /// Settings of the history of changes; `None`: it is off.
-    pub(super) history: Option<History>,
+    /// Whether the history of changes is on.
+    pub(super) has_history: bool,
     /// Effects to record after the commit, each with its recorder.
     pub(super) effects: Vec<(Recorder, Effect)>,
     /// Changes for the log of events; `None`: it is off.
@@ -38,12 +34,10 @@ pub struct Tx<'c> {
 pub(super) struct Observers {
     /// The recorder of effects.
     pub(super) recorder: Recorder,
-    /// Takes the faults if the change is refused.
-    pub(super) found: FoundFaults,
-    /// Settings of the history of changes; `None`: it is off.
-    pub(super) history: Option<History>,
-    /// Settings of the log of events; `None`: it is off.
-    pub(super) events: Option<EventLog>,
+    /// Whether the history of changes is on.
+    pub(super) has_history: bool,
+    /// Whether the log of events is on.
+    pub(super) has_events: bool,
     /// The spans of the requests behind it.
     pub(super) spans: Spans,
 }
@@ -55,8 +49,7 @@ impl<'c> Tx<'c> {
             conn,
             report_only,
             recorder: Recorder::none(),
-            found: FoundFaults::ignoring(),
-            history: None,
+            has_history: false,
             effects: Vec::new(),
             noted: None,
             spans: Spans::current(),

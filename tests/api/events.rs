@@ -7,8 +7,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::http::Request;
 use berth::http::Options;
 use berth::http::app::EventSettings;
-use berth::http::operator::views::events::written;
-use berth::store::{EventLog, Pruning, StoreOptions};
+use berth::store::{Pruning, StoreOptions};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
@@ -23,8 +22,7 @@ use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, get, rest, wide};
 
 fn keeping(database: &PgConnectOptions) -> StoreOptions {
-    let events = Some(EventLog { hours: 1, write: written });
-    StoreOptions { events, ..StoreOptions::at(database.clone(), 5) }
+    StoreOptions { events_hours: Some(1), ..StoreOptions::at(database.clone(), 5) }
 }
 
 /// Starts a replica that records events and authenticates callers.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use berth::http::app::Options;
 use berth::store::history::reading::{HistoryEntry, HistoryQuery, HistoryResult, read};
-use berth::store::{History, Pruning, StoreOptions};
+use berth::store::{Pruning, StoreOptions};
 use serde_json::{Value, json};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
@@ -21,11 +21,11 @@ use crate::support::postgres;
 use crate::support::process::{Server, signal};
 use crate::support::served::PATIENCE;
 
-const KEPT: History = History { days: 30, summary: berth::audit::summary };
+const KEPT_DAYS: u16 = 30;
 
 /// Options of a store that keeps the history.
 fn keeping(database: &PgConnectOptions) -> StoreOptions {
-    StoreOptions { history: Some(KEPT), ..StoreOptions::at(database.clone(), 5) }
+    StoreOptions { history_days: Some(KEPT_DAYS), ..StoreOptions::at(database.clone(), 5) }
 }
 
 async fn berth_with(opening: StoreOptions) -> Berth {

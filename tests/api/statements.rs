@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use berth::fairness::watch::Watch;
 use berth::http::app::Options;
-use berth::store::{History, StoreOptions};
+use berth::store::StoreOptions;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
@@ -71,8 +71,8 @@ async fn observed() -> Berth {
 /// The same with a history of changes.
 async fn observed_with_history() -> Berth {
     listen();
-    let history = Some(History { days: 1, summary: berth::audit::summary });
-    let opening = StoreOptions { history, ..StoreOptions::at(postgres::database().await, 5) };
+    let history_days = Some(1);
+    let opening = StoreOptions { history_days, ..StoreOptions::at(postgres::database().await, 5) };
     Berth::opened(opening, Options { history: true, ..Options::default() }).await
 }
 

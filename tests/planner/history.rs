@@ -2,7 +2,7 @@
 
 use berth::http::app::{App, Options};
 use berth::store::history::reading::{HistoryEntry, HistoryQuery, read};
-use berth::store::{History, Store, StoreOptions};
+use berth::store::{Store, StoreOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -12,8 +12,8 @@ use crate::support::postgres;
 
 async fn site() -> Site {
     let database = postgres::database().await;
-    let history = Some(History { days: 1, summary: berth::audit::summary });
-    let opening = StoreOptions { history, ..StoreOptions::at(database.clone(), 5) };
+    let history_days = Some(1);
+    let opening = StoreOptions { history_days, ..StoreOptions::at(database.clone(), 5) };
     let options = Options { history: true, ..Options::default() };
     Site::serving(App::new(Store::open(opening).await.unwrap(), options), &database).await
 }

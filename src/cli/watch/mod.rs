@@ -15,7 +15,7 @@ use super::columns::{FormatOptions, ListFormat};
 use super::page::painted;
 use super::service::ServiceOptions;
 use super::terminal::Colours;
-use crate::http::operator::views::events::{Change, Event};
+use crate::http::operator::views::events::{Event, Message, Notice};
 use crate::moving::placement_client::{Client, Error, Microversion, is_for_now};
 use crate::observe::printable::escaped;
 use crate::server::failure::Failure;
@@ -99,14 +99,11 @@ pub async fn run(
             let event: Event = serde_json::from_str(&read).map_err(|error| {
                 Failure(escaped(&format!("{read:.200}: this is not an event: {error}")))
             })?;
-            since = if let Change::Gap { .. } = event.change { None } else { Some(event.number) };
-            match &event.change {
-                Change::Position {} | Change::End { .. } => continue,
-                Change::Gap { detail } => notice(&format!("Events are missing here: {detail}.")),
-                Change::Provider { .. }
-                | Change::Consumer { .. }
-                | Change::Trait { .. }
-                | Change::ResourceClass { .. } => {}
+            since = Some(event.number);
+            if let Message::Notice(received) = &event.message {
+                let Notice::Gap { detail } = received else { continue };
+                since = None;
+                notice(&format!("Events are missing here: {detail}."));
             }
             if object.as_ref().is_none_or(|object| concerns(&event, object)) {
                 let is_heard = match options.format.chosen() {

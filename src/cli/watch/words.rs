@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
 use crate::cli::page::Tone;
-use crate::http::operator::views::consumers::ProviderAllocations;
-use crate::http::operator::views::events::{Change, Event, Provider};
+use crate::http::operator::views::events::{Event, Message, Notice};
+use crate::store::events::{Change, ConsumerState, ProviderAllocations, ProviderState};
 
 /// The names of providers.
 pub(super) struct Names(pub(super) HashMap<Uuid, String>);
@@ -19,7 +19,8 @@ impl Names {
 
     /// Updates the name of a provider from an event. A deleted provider keeps its name.
     pub(super) fn learn(&mut self, event: &Event) {
-        if let Change::Provider { uuid, provider: Some(provider) } = &event.change {
+        if let Message::Change(Change::Provider { uuid, provider: Some(provider) }) = &event.message
+        {
             self.0.insert(*uuid, provider.name.clone());
         }
     }
@@ -32,37 +33,38 @@ impl Names {
 /// Returns whether an event concerns a provider, a consumer or a project.
 pub(super) fn concerns(event: &Event, object: &str) -> bool {
     let is = |uuid: &Uuid| uuid.to_string().eq_ignore_ascii_case(object);
-    match &event.change {
-        Change::Provider { uuid, .. } => is(uuid),
-        Change::Consumer { uuid, project_id, allocations, left, .. } => {
-            is(uuid) || project_id == object || allocations.keys().chain(left.keys()).any(is)
-        }
-        Change::Gap { .. } => true,
-        Change::Trait { .. }
-        | Change::ResourceClass { .. }
-        | Change::Position {}
-        | Change::End { .. } => false,
+    match &event.message {
+        Message::Change(Change::Provider { uuid, .. }) => is(uuid),
+        Message::Change(Change::Consumer(ConsumerState {
+            uuid,
+            project_id,
+            allocations,
+            left,
+            ..
+        })) => is(uuid) || project_id == object || allocations.keys().chain(left.keys()).any(is),
+        Message::Change(Change::Trait { .. } | Change::ResourceClass { .. }) => false,
+        Message::Notice(notice) => matches!(notice, Notice::Gap { .. }),
     }
 }
 
 /// Formats an event as a line; `None` if it is not a change.
 pub(super) fn line(event: &Event, names: &Names) -> Option<String> {
-    let what = match &event.change {
+    let Message::Change(change) = &event.message else { return None };
+    let what = match change {
         Change::Provider { uuid, provider: None } => {
             format!("provider {} was deleted", names.of(*uuid))
         }
         Change::Provider { provider: Some(now), .. } => provider(now, names),
-        Change::Consumer { uuid, allocations, left, consumer_generation, .. } => {
-            match consumer_generation {
-                None => format!("consumer {uuid} released everything on {}", places(left, names)),
-                Some(_) => format!("consumer {uuid} holds {}", amounts(allocations, names)),
-            }
+        Change::Consumer(ConsumerState { uuid, consumer_generation: None, left, .. }) => {
+            format!("consumer {uuid} released everything on {}", places(left, names))
+        }
+        Change::Consumer(ConsumerState { uuid, allocations, .. }) => {
+            format!("consumer {uuid} holds {}", amounts(allocations, names))
         }
         Change::Trait { before, after } => named("trait", before.as_ref(), after.as_ref())?,
         Change::ResourceClass { before, after } => {
             named("resource class", before.as_ref(), after.as_ref())?
         }
-        Change::Position {} | Change::Gap { .. } | Change::End { .. } => return None,
     };
     let at = event.at.as_deref().and_then(|at| at.split(['T', '.']).nth(1));
     let by = [
@@ -76,21 +78,19 @@ pub(super) fn line(event: &Event, names: &Names) -> Option<String> {
 
 /// The colour of an event.
 pub(super) fn tone(event: &Event) -> Tone {
-    match &event.change {
-        Change::Consumer { consumer_generation, .. } => Tone::of(consumer_generation.is_some()),
+    let Message::Change(change) = &event.message else { return Tone::Plain };
+    match change {
+        Change::Consumer(state) => Tone::of(state.consumer_generation.is_some()),
         Change::Provider { provider: None, .. }
         | Change::Trait { after: None, .. }
         | Change::ResourceClass { after: None, .. } => Tone::Bad,
-        Change::Provider { .. }
-        | Change::Trait { .. }
-        | Change::ResourceClass { .. }
-        | Change::Position {}
-        | Change::Gap { .. }
-        | Change::End { .. } => Tone::Plain,
+        Change::Provider { .. } | Change::Trait { .. } | Change::ResourceClass { .. } => {
+            Tone::Plain
+        }
     }
 }
 
-fn provider(now: &Provider, names: &Names) -> String {
+fn provider(now: &ProviderState, names: &Names) -> String {
     let inventories: Vec<String> =
         now.inventories.iter().map(|(class, terms)| format!("{} {class}", terms.total)).collect();
     let mut parts = Vec::new();

@@ -14,6 +14,7 @@ use crate::http::app::{App, Options};
 use crate::http::layers::identity::Caller;
 use crate::http::layers::request_id::request_id;
 use crate::model::Refusal;
+use crate::model::claim::Faults;
 
 /// Differences between the APIs: versions, checks of every request, the choice of a row, and the
 /// form of errors.
@@ -115,7 +116,7 @@ pub(in crate::http) fn context<D: Dialect>(
 }
 
 /// An error response.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(in crate::http) struct Problem<D: Dialect> {
     pub(in crate::http) status: StatusCode,
     /// The machine-readable code.
@@ -128,6 +129,8 @@ pub(in crate::http) struct Problem<D: Dialect> {
     pub(in crate::http) www_authenticate: Option<String>,
     /// The cause, for the log only.
     pub(in crate::http) cause: Option<String>,
+    /// The faults of a refused change.
+    pub(in crate::http) faults: Option<Box<Faults>>,
 }
 
 /// A path with its rows.

@@ -1,13 +1,18 @@
 //! Extractors of both APIs, beside axum's own.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::Extensions;
 use axum::http::request::Parts;
 
 use super::dialect::{Dialect, Problem};
 use super::path::prefix;
+use crate::http::app::App;
 use crate::http::layers::external_url::ExternalUrl;
+use crate::store::Changes;
+use crate::store::effects::Recorder;
 
 impl<S: Sync> FromRequestParts<S> for ExternalUrl {
     type Rejection = Infallible;
@@ -57,3 +62,26 @@ macro_rules! path_parts {
 }
 
 pub(in crate::http) use path_parts;
+
+/// The application, and the access for the changes of a request, which are recorded with it.
+pub(in crate::http) struct Changing {
+    pub(in crate::http) app: Arc<App>,
+    pub(in crate::http) changes: Changes,
+}
+
+impl Changing {
+    /// Returns the access for the changes of a request.
+    pub(in crate::http) fn of(extensions: &Extensions, app: &Arc<App>) -> Self {
+        // Without the audit layer, nothing is recorded.
+        let recorder = extensions.get().cloned().unwrap_or_else(Recorder::none);
+        Self { app: Arc::clone(app), changes: app.store.changes(recorder) }
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Changing {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.extensions, app))
+    }
+}

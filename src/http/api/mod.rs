@@ -39,7 +39,7 @@ use super::layers::response_info::{RequestInfo, ResponseCaller};
 use super::layers::service::{HttpService, boxed};
 use crate::http::layers::around::{Before, around};
 use crate::http::layers::panics;
-use crate::store::effects::Origin;
+use crate::store::effects::Recorder;
 
 /// Creates the service of an API: a router of its table, with the layers in front of it.
 ///
@@ -135,8 +135,8 @@ where
     D: Dialect,
     S: Service<Request, Response = Response, Error = BoxError>,
 {
-    let (parts, body) = request.into_parts();
-    if let Err(problem) = identify::<D>(&app, &parts).await {
+    let (mut parts, body) = request.into_parts();
+    if let Err(problem) = identify::<D>(&app, &mut parts).await {
         return Ok(problem.into_response());
     }
     let answer = inner.oneshot(Request::from_parts(parts, body)).await;
@@ -147,14 +147,14 @@ where
     Ok(answer.unwrap_or_else(busy))
 }
 
-async fn identify<D: Dialect>(app: &App, request: &Parts) -> Result<(), Problem<D>> {
+async fn identify<D: Dialect>(app: &App, request: &mut Parts) -> Result<(), Problem<D>> {
     let prefix = path::prefix(&request.extensions);
     let path = request.uri.path();
     let path = if prefix.is_empty() { Cow::from(path) } else { format!("{prefix}{path}").into() };
     let caller = app.identity.caller(request, &path).await?;
     let caller = D::caller(app, caller, request);
-    if let Some(origin) = request.extensions.get::<Arc<Origin>>() {
-        origin.sent_by(caller.user.clone(), caller.project.clone());
+    if let Some(recorder) = request.extensions.get_mut::<Recorder>() {
+        recorder.sent_by(caller.user.clone(), caller.project.clone());
     }
     context::<D>(&request.extensions)?.caller.get_or_init(|| caller);
     Ok(())

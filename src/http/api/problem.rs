@@ -10,7 +10,8 @@ pub(in crate::http) use super::dialect::Problem;
 use super::intake::IntakeError;
 use super::large_answers;
 use crate::http::layers::identity::IdentityError;
-use crate::model::Bug;
+use crate::model::claim::Faults;
+use crate::model::{Bug, Refusal};
 use crate::store;
 
 /// Value of `Retry-After`, in seconds.
@@ -19,7 +20,15 @@ pub(in crate::http) const RETRY_AFTER: &str = "1";
 impl<D: Dialect> Problem<D> {
     pub(in crate::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         let (code, detail) = (D::Code::default(), detail.into());
-        Self { status, code, detail, allow: None, www_authenticate: None, cause: None }
+        Self {
+            status,
+            code,
+            detail,
+            allow: None,
+            www_authenticate: None,
+            cause: None,
+            faults: None,
+        }
     }
 
     /// 400: the request is invalid.
@@ -73,6 +82,16 @@ impl<D: Dialect> Problem<D> {
 
     pub(in crate::http) fn code(self, code: D::Code) -> Self {
         Self { code, ..self }
+    }
+
+    /// Adds the faults of the refused change.
+    pub(in crate::http) fn faults(self, faults: Box<Faults>) -> Self {
+        Self { faults: Some(faults), ..self }
+    }
+
+    /// Adds the facts of a refusal, as faults.
+    pub(in crate::http) fn faults_of(self, refusal: &Refusal) -> Self {
+        self.faults(Box::new(Faults::of(refusal)))
     }
 }
 
@@ -137,11 +156,17 @@ impl<D: Dialect> From<Bug> for Problem<D> {
     }
 }
 
+impl<D: Dialect> From<Refusal> for Problem<D> {
+    fn from(why: Refusal) -> Self {
+        Self::new(D::status(&why), why.to_string())
+    }
+}
+
 impl<D: Dialect> From<store::Error> for Problem<D> {
     /// Converts failures of the store, unless a resource handles them otherwise.
     fn from(error: store::Error) -> Self {
         match error {
-            store::Error::Refused(why) => Self::new(D::status(&why), why.to_string()),
+            store::Error::Refused(why, faults) => Self::from(why).faults(faults),
             store::Error::Unavailable(cause)
             | store::Error::Again(cause)
             | store::Error::Locked(cause) => Self::unavailable(cause),

@@ -68,14 +68,12 @@ where
         }
         let facts = facts(&request);
         let origin = Origin::new(facts.request_id.clone(), facts.global_request_id.clone());
-        let origin = Arc::new(origin);
-        request.extensions_mut().insert(Arc::clone(&origin));
         let entry = self.log.as_ref().map(|log| log.start_entry(facts));
         let record = entry.clone().map(|entry: Arc<Entry>| entry as Arc<dyn Record>);
-        let recorder = Recorder::new(record, origin);
-        let answered = self.inner.call(request);
+        request.extensions_mut().insert(Recorder::new(record, origin));
+        let response = self.inner.call(request);
         Either::Right(Box::pin(async move {
-            let Ok(response) = recorder.during(answered).await;
+            let Ok(response) = response.await;
             let caller = response.extensions().get::<ResponseCaller>();
             let caller = caller.map(|ResponseCaller(caller)| Arc::clone(caller));
             if let Some(entry) = entry {

@@ -19,7 +19,7 @@ use crate::http::placement::allocations::{claims_of, refused};
 use crate::http::placement::body::Body;
 use crate::http::placement::query::Query;
 use crate::model::Refusal;
-use crate::store::{self, claim_check};
+use crate::store::claim_check;
 use crate::world::World;
 
 /// The parameters of the query.
@@ -77,7 +77,7 @@ fn holders(query: &Query) -> Result<u32, Problem> {
 
 /// Returns the response of the Placement API.
 fn claim_refusal(refusal: Refusal, consumer: Option<Uuid>) -> ClaimRefusal {
-    let problem = refused(store::Error::Refused(refusal), consumer);
+    let problem = refused(refusal, consumer);
     ClaimRefusal { status: problem.status.as_u16(), detail: problem.detail }
 }
 

@@ -18,6 +18,7 @@ use crate::http::app::App;
 use crate::http::placement::query::Query;
 use crate::http::placement::spelling::{any_uuid, dashed_uuid};
 use crate::store::consumers::{ConsumerFilter, ConsumerPage};
+use crate::store::events::ProviderAllocations;
 use crate::store::reads::{ConsumerAllocations, TypeFilter};
 
 /// The parameters of a list.
@@ -143,7 +144,7 @@ fn consumer((uuid, held): (Uuid, ConsumerAllocations)) -> view::Consumer {
             .into_iter()
             .map(|on| {
                 let resources = on.resources.into_iter().collect();
-                (on.provider, view::ProviderAllocations { generation: on.generation, resources })
+                (on.provider, ProviderAllocations { generation: on.generation, resources })
             })
             .collect(),
     }

@@ -115,8 +115,9 @@ impl<S: Sync> FromRequestParts<S> for RequestCaller {
 /// Converts a problem of the Placement API.
 impl From<placement::Problem> for Problem {
     fn from(problem: placement::Problem) -> Self {
-        let placement::Problem { status, code, detail, allow, www_authenticate, cause } = problem;
-        Self { status, code, detail, allow, www_authenticate, cause }
+        let placement::Problem { status, code, detail, allow, www_authenticate, cause, faults } =
+            problem;
+        Self { status, code, detail, allow, www_authenticate, cause, faults }
     }
 }
 

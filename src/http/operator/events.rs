@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::context::{Problem, RequestCaller, made_within};
-use super::views::events::{Change, Event, MadeBy};
+use super::views::events::{Event, Message, Notice};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::Parts;
@@ -21,6 +21,7 @@ use crate::http::layers::service::Streaming;
 use crate::http::placement::accept::{Accept, JSON};
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
+use crate::store::events::MadeBy;
 use crate::store::events::reading::{Cursor, NextEvents, Row};
 
 /// Media type of one JSON value per line.
@@ -137,14 +138,14 @@ impl Follower {
     async fn send_all(mut self, tail: watch::Receiver<i64>, seat: Turn) -> Result<(), Problem> {
         let ended = self.send_until_the_end(tail).await?;
         drop(seat);
-        let (reason, change) = match ended {
-            End::Gap => ("gap", Change::Gap { detail: GAP.to_owned() }),
-            End::Slow => ("slow", Change::End { detail: SLOW.to_owned() }),
-            End::Late => ("late", Change::End { detail: LATE.to_owned() }),
-            End::Stopped => ("stopped", Change::End { detail: STOPPED.to_owned() }),
+        let (reason, notice) = match ended {
+            End::Gap => ("gap", Notice::Gap { detail: GAP.to_owned() }),
+            End::Slow => ("slow", Notice::End { detail: SLOW.to_owned() }),
+            End::Late => ("late", Notice::End { detail: LATE.to_owned() }),
+            End::Stopped => ("stopped", Notice::End { detail: STOPPED.to_owned() }),
         };
         counter!(ENDED, "reason" => reason).increment(1);
-        Ok(self.parts.send(self.message(change)).await?)
+        Ok(self.parts.send(self.message(notice)).await?)
     }
 
     async fn send_until_the_end(&mut self, mut tail: watch::Receiver<i64>) -> Result<End, Problem> {
@@ -152,7 +153,7 @@ impl Follower {
         let until = Instant::now() + settings.lifetime;
         let app = Arc::clone(&self.app);
         let mut stopped = std::pin::pin!(app.stopped());
-        let mut part = self.message(Change::Position {});
+        let mut part = self.message(Notice::Position {});
         loop {
             if !part.is_empty() && !self.parts.send_within(part, settings.patience).await? {
                 return Ok(End::Slow);
@@ -179,7 +180,7 @@ impl Follower {
                             }
                             Bytes::new()
                         }
-                        () = sleep(settings.heartbeat) => self.message(Change::Position {}),
+                        () = sleep(settings.heartbeat) => self.message(Notice::Position {}),
                         () = &mut stopped => return Ok(End::Stopped),
                         () = sleep_until(until) => Bytes::new(),
                     }
@@ -187,17 +188,18 @@ impl Follower {
                 Err(error) => {
                     tracing::debug!(%error, "cannot read events");
                     sleep(PAUSE).await;
-                    self.message(Change::Position {})
+                    self.message(Notice::Position {})
                 }
             };
         }
     }
 
-    /// Serializes a message that is not a change.
-    fn message(&self, change: Change) -> Bytes {
+    /// Serializes a notice.
+    fn message(&self, notice: Notice) -> Bytes {
         let (number, made_by) = (self.cursor.number, MadeBy::default());
         let mut written = Vec::new();
-        let event = Event { number, at: None, change, made_by };
+        let message = Message::Notice(notice);
+        let event = Event { number, at: None, message, made_by };
         if let Ok(event) = serde_json::to_value(event) {
             write(self.form, &mut written, number, &event);
         }

@@ -9,15 +9,15 @@ use uuid::Uuid;
 use super::body::{Body, Integer};
 use super::extract::{ProviderPath, generation_changed};
 use super::microversion::{AGGREGATES_GENERATION, Ladder, Microversion};
-use super::problem::Problem;
+use super::problem::{Problem, RefusedAs as _};
 use super::schema::{Schema, Shape, array, integer, object, uuid};
 use super::spelling::any_uuid;
+use crate::http::api::extract::Changing;
 use crate::http::api::python::text_repr;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::effort::steps;
 use crate::model::{Generation, Refusal};
-use crate::store::Error;
 use crate::store::aggregates::ReplaceAggregates;
 
 /// Schema of `PUT .../aggregates`: a list of UUIDs; from 1.19, an object with the generation.
@@ -57,7 +57,7 @@ pub(super) async fn list(
 /// `PUT .../aggregates`: replaces the aggregates of the provider. From 1.19 the generation in the
 /// body is compared and incremented.
 pub(super) async fn replace(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     microversion: Microversion,
     path: ProviderPath,
     body: Body,
@@ -70,8 +70,8 @@ pub(super) async fn replace(
     }
     let aggregates = all_spelled(&names)?;
     let change = ReplaceAggregates { provider: uuid, expected_generation, aggregates };
-    let generation = app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
+    let generation = changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ProviderGeneration { .. } => generation_changed(),
         other => other.into(),
     })?;
     Ok(Reply::json(&View::of(&names, generation, microversion)).modified(app.now()))

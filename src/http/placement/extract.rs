@@ -19,7 +19,6 @@ use crate::http::api::intake;
 use crate::http::app::App;
 use crate::http::layers::identity::Caller;
 use crate::model::{Generation, Refusal};
-use crate::store::found_faults::FoundFaults;
 use crate::world::{Provider, World};
 
 impl<S: Sync> FromRequestParts<S> for Microversion {
@@ -92,10 +91,9 @@ impl ProviderPath {
     /// Returns the provider for a write.
     pub(super) async fn target(&self, app: &App) -> Result<Target, Problem> {
         let world = app.store.world().await?;
-        let provider = self.provider(&world).inspect_err(|_| {
-            if let Some(uuid) = dashed_uuid(&self.0) {
-                FoundFaults::note(&Refusal::ProviderNotFound(uuid));
-            }
+        let provider = self.provider(&world).map_err(|problem| match dashed_uuid(&self.0) {
+            Some(uuid) => problem.faults_of(&Refusal::ProviderNotFound(uuid)),
+            None => problem,
         })?;
         Ok(Target { uuid: provider.uuid(), generation: provider.generation() })
     }
@@ -125,8 +123,7 @@ impl Target {
             return Ok(());
         }
         let (provider, actual, given) = (self.uuid, self.generation, expected);
-        FoundFaults::note(&Refusal::ProviderGeneration { provider, actual, given });
-        Err(problem())
+        Err(problem().faults_of(&Refusal::ProviderGeneration { provider, actual, given }))
     }
 }
 

@@ -12,9 +12,10 @@ use super::body::{Body, Integer, Ordered};
 use super::extract::{ClassPath, ProviderPath, Target};
 use super::microversion::{Ladder, Microversion, RESERVED_WHOLE};
 use super::names::NAME;
-use super::problem::{Code, Problem};
+use super::problem::{Code, Problem, RefusedAs as _};
 use super::resource_providers;
 use super::schema::{Schema, Shape, integer, map, number, object, string};
+use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::external_url::ExternalUrl;
@@ -22,7 +23,6 @@ use crate::model::effort::steps;
 use crate::model::inventory::Inventory;
 use crate::model::provider::InventoryRow;
 use crate::model::{Generation, Refusal};
-use crate::store::Error;
 use crate::store::inventories::{DeleteInventory, ReplaceInventories, WriteInventory};
 use crate::world::{Provider, World};
 
@@ -138,7 +138,7 @@ pub(super) async fn list(
 /// compared. The class must exist and have no inventory there, and the inventory must have
 /// capacity. Increments the generation.
 pub(super) async fn create(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     microversion: Microversion,
     external_url: ExternalUrl,
     path: ProviderPath,
@@ -161,13 +161,12 @@ pub(super) async fn create(
         expected_generation: None,
         is_new: true,
     };
-    let generation = app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(Refusal::ProviderNotFound(_)) => error.into(),
-        Error::Refused(why @ Refusal::ClassNotFound(_)) => unable(&why),
-        Error::Refused(why) => {
-            Problem::conflict(format!("Update conflict: {why}")).code(Code::ConcurrentUpdate)
+    let generation = changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ProviderNotFound(_) => why.into(),
+        Refusal::ClassNotFound(_) => unable(&why),
+        other => {
+            Problem::conflict(format!("Update conflict: {other}")).code(Code::ConcurrentUpdate)
         }
-        other => other.into(),
     })?;
     let location =
         external_url.location(&format!("{}/inventories/{class}", resource_providers::path(uuid)));
@@ -179,7 +178,7 @@ pub(super) async fn create(
 /// capacities, and compares the generation again in the transaction. Classes that the body omits
 /// lose their inventory, which must have no allocations. Increments the generation.
 pub(super) async fn replace(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     microversion: Microversion,
     path: ProviderPath,
     body: Body,
@@ -197,25 +196,25 @@ pub(super) async fn replace(
         expected_generation: Some(expected_generation),
         inventories: inventories.clone(),
     };
-    let committed = app.store.commit(change).await;
-    let generation = committed.map_err(|error| replace_refused(error, uuid))?;
+    let committed = changes.commit(change).await;
+    let generation = committed.refused_as(|why| replace_refused(why, uuid))?;
     Ok(Reply::json(&List::of(&inventories, generation)).modified(modified))
 }
 
 /// `DELETE .../inventories`: deletes all inventories, none of which may have allocations.
 /// Increments the generation without comparing it.
 pub(super) async fn delete_all(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let Target { uuid, .. } = path.target(&app).await?;
     let change =
         ReplaceInventories { provider: uuid, expected_generation: None, inventories: Vec::new() };
-    app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(why @ Refusal::InventoryInUse { .. }) => {
+    changes.commit(change).await.refused_as(|why| match why {
+        Refusal::InventoryInUse { .. } => {
             Problem::conflict(why.to_string()).code(Code::InventoryInUse)
         }
-        Error::Refused(Refusal::ProviderGeneration { .. }) => Problem::conflict(format!(
+        Refusal::ProviderGeneration { .. } => Problem::conflict(format!(
             "Unable to delete inventory for resource provider {uuid} because the inventory was \
              updated by another process. Please retry your request."
         ))
@@ -244,7 +243,7 @@ pub(super) async fn show(
 /// than the allocated amount; then no more can be allocated. The generation in the body is compared
 /// and incremented.
 pub(super) async fn update(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     microversion: Microversion,
     path: ProviderPath,
     ClassPath(class): ClassPath,
@@ -261,9 +260,9 @@ pub(super) async fn update(
     let expected_generation = Some(expected_generation);
     let change =
         WriteInventory { provider: uuid, class, inventory, expected_generation, is_new: false };
-    let generation = app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(Refusal::ProviderGeneration { .. }) => generation_conflict(),
-        Error::Refused(why @ Refusal::InventoryNotFound(_)) => Problem::bad_request(format!(
+    let generation = changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ProviderGeneration { .. } => generation_conflict(),
+        Refusal::InventoryNotFound(_) => Problem::bad_request(format!(
             "No inventory record with resource class for resource provider {uuid}: {why}"
         )),
         other => other.into(),
@@ -274,20 +273,20 @@ pub(super) async fn update(
 /// `DELETE .../inventories/{resource_class}`: deletes the inventory of a class, which must have no
 /// allocations. Increments the generation without comparing it.
 pub(super) async fn delete(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     path: ProviderPath,
     ClassPath(class): ClassPath,
 ) -> Result<Reply, Problem> {
     let Target { uuid, .. } = path.target(&app).await?;
     let change = DeleteInventory { provider: uuid, class: class.clone() };
-    app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(
-            why @ (Refusal::ClassNotFound(_) | Refusal::InventoryNotFoundForDelete(_)),
-        ) => Problem::not_found(format!("No inventory of class {class} found for delete: {why}")),
-        Error::Refused(
-            why @ (Refusal::InventoryInUse { .. } | Refusal::ProviderGeneration { .. }),
-        ) => Problem::conflict(format!("Unable to delete inventory of class {class}: {why}"))
-            .code(Code::ConcurrentUpdate),
+    changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ClassNotFound(_) | Refusal::InventoryNotFoundForDelete(_) => {
+            Problem::not_found(format!("No inventory of class {class} found for delete: {why}"))
+        }
+        Refusal::InventoryInUse { .. } | Refusal::ProviderGeneration { .. } => {
+            Problem::conflict(format!("Unable to delete inventory of class {class}: {why}"))
+                .code(Code::ConcurrentUpdate)
+        }
         other => other.into(),
     })?;
     Ok(Reply::no_content())
@@ -339,13 +338,13 @@ fn cannot_update(provider: Uuid, why: &str) -> Problem {
     ))
 }
 
-fn replace_refused(error: Error, provider: Uuid) -> Problem {
-    match error {
-        Error::Refused(Refusal::ProviderGeneration { .. }) => generation_conflict(),
-        Error::Refused(why @ Refusal::ClassNotFound(_)) => Problem::bad_request(format!(
+fn replace_refused(why: Refusal, provider: Uuid) -> Problem {
+    match why {
+        Refusal::ProviderGeneration { .. } => generation_conflict(),
+        Refusal::ClassNotFound(_) => Problem::bad_request(format!(
             "Unknown resource class in inventory for resource provider {provider}: {why}"
         )),
-        Error::Refused(why @ Refusal::InventoryInUse { .. }) => {
+        Refusal::InventoryInUse { .. } => {
             Problem::conflict(format!("update conflict: {why}")).code(Code::InventoryInUse)
         }
         other => other.into(),

@@ -1,8 +1,7 @@
 //! Keeps requests that were refused or found nothing, for operators.
 //!
 //! Writes are kept in one place: [`keeping_refused_writes`] wraps each handler of a table that may
-//! write. The store and the generation checks record the faults for the wrapper, so handlers need
-//! no code for it.
+//! write. The problem of a refused change has its faults.
 
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
@@ -22,9 +21,7 @@ use crate::http::api::refused::{Kind, RefusalFacts, RequestDetails};
 use crate::http::app::App;
 use crate::http::layers::request_id::GlobalRequestId;
 use crate::http::operator::claim_faults::claim_faults;
-use crate::model::claim::Faults;
 use crate::search;
-use crate::store::found_faults::FoundFaults;
 use crate::world::World;
 
 /// A request to be kept if it is refused.
@@ -88,19 +85,14 @@ impl KeptRequest {
         }
     }
 
-    /// Keeps a write that was refused.
-    fn keep_refused_write(
-        &self,
-        app: &App,
-        (kind, body): (Kind, &[u8]),
-        problem: &Problem,
-        found: &Faults,
-    ) {
-        let facts = if found.count == 0 {
+    /// Keeps a write that was refused. A problem without faults is not of the stored state.
+    fn keep_refused_write(&self, app: &App, (kind, body): (Kind, &[u8]), problem: &Problem) {
+        let Some(faults) = &problem.faults else { return };
+        let facts = if faults.count == 0 {
             RefusalFacts::Omitted("in_error")
         } else {
             // With the names that providers have in memory.
-            RefusalFacts::of(&claim_faults(&app.store.known_world(), found))
+            RefusalFacts::of(&claim_faults(&app.store.known_world(), faults))
         };
         app.refused.keep(&self.details(app, kind, Some(problem), body), facts);
     }
@@ -150,15 +142,14 @@ fn keeping(kind: Kind, handler: BoxedHandler) -> BoxedHandler {
             Ok(kept) => kept,
             Err(problem) => return Box::pin(ready(problem.into_response())),
         };
-        let (found, body) = (FoundFaults::collecting(), ReadBody::default());
+        let body = ReadBody::default();
         request.extensions_mut().insert(body.clone());
-        let answered = found.clone().during(handler(request, Arc::clone(&app)));
+        let response = handler(request, Arc::clone(&app));
         Box::pin(async move {
-            let response = answered.await;
-            let problem = response.extensions().get::<Problem>();
-            if let Some((problem, found)) = problem.zip(found.take()) {
+            let response = response.await;
+            if let Some(problem) = response.extensions().get::<Problem>() {
                 let body = body.0.get().map_or(&[][..], |body| body);
-                kept.keep_refused_write(&app, (kind, body), problem, &found);
+                kept.keep_refused_write(&app, (kind, body), problem);
             }
             response
         })

@@ -1,8 +1,7 @@
 //! `/reshaper`: changes inventories and allocations together.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use axum::extract::State;
 use serde::Deserialize;
 
 use super::allocations::{claim_refused, request};
@@ -11,15 +10,14 @@ use super::extract::no_provider;
 use super::inventories::{self, InventoriesBody};
 use super::microversion::{Ladder, Microversion};
 use super::names::UUID;
-use super::problem::{Code, Problem};
+use super::problem::{Code, Problem, RefusedAs as _};
 use super::schema::{Schema, map, object};
 use super::spelling::dashed_uuid;
+use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
-use crate::http::app::App;
 use crate::model::Refusal;
 use crate::model::claim::Reshaping;
 use crate::model::effort::steps;
-use crate::store::Error;
 use crate::store::allocations::Reshape;
 
 /// Schema of `POST /reshaper`.
@@ -45,12 +43,12 @@ struct ReshaperBody {
 /// against the new inventories, and an inventory that still has allocations afterwards cannot be
 /// removed.
 pub(super) async fn reshape(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     microversion: Microversion,
     body: Body,
 ) -> Result<Reply, Problem> {
     let change = parse(&body, microversion)?;
-    app.store.commit(change).await.map_err(refused)?;
+    changes.commit(change).await.refused_as(refused)?;
     Ok(Reply::no_content())
 }
 
@@ -77,24 +75,23 @@ fn not_found(provider: &str) -> Problem {
     Problem::bad_request(detail).code(Code::ProviderNotFound)
 }
 
-fn refused(error: Error) -> Problem {
-    match error {
-        Error::Refused(Refusal::ProviderNotFound(provider)) => not_found(&provider.to_string()),
-        Error::Refused(Refusal::ProviderGeneration { provider, actual, given }) => {
+fn refused(why: Refusal) -> Problem {
+    match why {
+        Refusal::ProviderNotFound(provider) => not_found(&provider.to_string()),
+        Refusal::ProviderGeneration { provider, actual, given } => {
             let detail = format!(
                 "resource provider generation conflict for provider {provider}: actual: {actual}, \
                  given: {given}"
             );
             Problem::conflict(detail).code(Code::ConcurrentUpdate)
         }
-        Error::Refused(why @ Refusal::ClassNotFound(_)) => {
+        Refusal::ClassNotFound(_) => {
             Problem::bad_request(format!("malformed reshaper data: {why}"))
         }
-        Error::Refused(why @ Refusal::InventoryInUse { .. }) => {
+        Refusal::InventoryInUse { .. } => {
             Problem::conflict(format!("update conflict: {why}")).code(Code::InventoryInUse)
         }
-        Error::Refused(why) => claim_refused(why),
-        other => other.into(),
+        other => claim_refused(other),
     }
 }
 

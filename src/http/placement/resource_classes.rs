@@ -10,13 +10,13 @@ use super::body;
 use super::body::Body;
 use super::extract::NamePath;
 use super::names::{CUSTOM, LONGEST};
-use super::problem::Problem;
+use super::problem::{Problem, RefusedAs as _};
 use super::schema::{Schema, object, string};
+use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::external_url::ExternalUrl;
 use crate::model::Refusal;
-use crate::store::Error;
 use crate::store::resource_classes::{DeleteClass, EnsureClass, RenameClass};
 
 /// Schema of `POST /resource_classes`, and until 1.6 of `PUT /resource_classes/{name}`.
@@ -44,13 +44,13 @@ pub(super) async fn list(
 
 /// `POST /resource_classes`: creates a custom class. Its name must be new.
 pub(super) async fn create(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     external_url: ExternalUrl,
     body: Body,
 ) -> Result<Reply, Problem> {
     let ClassBody { name } = body.parse(&BODY)?;
     let location = external_url.location(&path(&name));
-    if !app.store.commit(EnsureClass { name: name.clone() }).await? {
+    if !changes.commit(EnsureClass { name: name.clone() }).await? {
         let detail = format!("Conflicting resource class already exists: {name}");
         return Err(Problem::conflict(detail));
     }
@@ -73,18 +73,18 @@ pub(super) async fn show(
 /// `PUT /resource_classes/{name}` from 1.2 to 1.6: renames a custom class. The new name must not be
 /// in use. Inventories and allocations keep the class.
 pub(super) async fn rename(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     external_url: ExternalUrl,
     NamePath(name): NamePath,
     body: Body,
 ) -> Result<Reply, Problem> {
     let ClassBody { name: new_name } = body.parse(&BODY)?;
     let change = RenameClass { name: name.clone(), new_name: new_name.clone() };
-    app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(Refusal::ClassExists(_)) => {
+    changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ClassExists(_) => {
             Problem::conflict(format!("Resource class already exists: {new_name}"))
         }
-        Error::Refused(Refusal::ClassStandardUpdate(_)) => {
+        Refusal::ClassStandardUpdate(_) => {
             Problem::bad_request(format!("Cannot update standard resource class {name}"))
         }
         other => other.into(),
@@ -94,7 +94,7 @@ pub(super) async fn rename(
 
 /// `PUT /resource_classes/{name}` from 1.7: creates a custom class unless it exists.
 pub(super) async fn ensure(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     external_url: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
@@ -102,21 +102,21 @@ pub(super) async fn ensure(
     let location = external_url.location(&path(&name));
     let world = app.store.world().await?;
     let known = world.class_id(&name).is_some();
-    let created = !known && app.store.commit(EnsureClass { name }).await?;
+    let created = !known && changes.commit(EnsureClass { name }).await?;
     Ok(if created { Reply::created() } else { Reply::no_content() }.at(&location))
 }
 
 /// `DELETE /resource_classes/{name}`: deletes a custom class that no inventory uses.
 pub(super) async fn delete(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     let change = DeleteClass { name };
-    app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(why @ Refusal::ClassStandardDelete(_)) => {
+    changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ClassStandardDelete(_) => {
             Problem::bad_request(format!("Error in delete resource class: {why}"))
         }
-        Error::Refused(why @ Refusal::ClassInUse { .. }) => {
+        Refusal::ClassInUse { .. } => {
             Problem::conflict(format!("Error in delete resource class: {why}"))
         }
         other => other.into(),

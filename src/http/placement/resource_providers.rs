@@ -13,10 +13,11 @@ use super::microversion::{
     AGGREGATES, ALLOCATIONS_LINK, CREATED_PROVIDER_SHOWN, Ladder, MEMBER_OF, Microversion,
     NESTED_PROVIDERS, PROVIDERS_REQUIRED, REPARENTING, RESOURCES_QUERY, TRAITS,
 };
-use super::problem::{Code, Problem};
+use super::problem::{Code, Problem, RefusedAs as _};
 use super::query::{self, Grammar, Query};
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
 use super::spelling::{any_uuid, dashed_uuid};
+use crate::http::api::extract::Changing;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -25,7 +26,6 @@ use crate::model::{Generation, Refusal};
 use crate::observe::spans::span;
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
-use crate::store::Error;
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
 use crate::world::{Provider, World};
 
@@ -125,7 +125,7 @@ fn listed(
 /// `POST /resource_providers`: creates a provider, below a parent if the body names one. Name and
 /// UUID must be new, and the parent must exist.
 pub(super) async fn create(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     microversion: Microversion,
     external_url: ExternalUrl,
     body: Body,
@@ -138,13 +138,13 @@ pub(super) async fn create(
         let why = "Object action create failed because: name is required";
         return Err(cannot_create(&name, uuid, why));
     }
-    let missing = || refused(Refusal::ParentNotFound.into());
+    let missing = || refused(Refusal::ParentNotFound);
     let parent = match body.parent_provider_uuid {
         Parent::Named(text) => Some(dashed_uuid(&text).ok_or_else(missing)?),
         Parent::None | Parent::Unsaid => None,
     };
     let change = CreateProvider { uuid, name: body.name, parent };
-    let record = app.store.commit(change).await.map_err(refused)?;
+    let record = changes.commit(change).await.refused_as(refused)?;
     let location = external_url.location(&path(uuid));
     let shown = microversion
         .show(CREATED_PROVIDER_SHOWN, View::of_record(&record, &external_url, microversion));
@@ -172,7 +172,7 @@ pub(super) async fn show(
 /// 1.36 an existing parent cannot be changed; from 1.37 the provider may move to another tree or
 /// become a root, but not below itself.
 pub(super) async fn update(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     microversion: Microversion,
     external_url: ExternalUrl,
     path: ProviderPath,
@@ -182,7 +182,7 @@ pub(super) async fn update(
     let body: ProviderBody = body.parse(UPDATE_BODY.at(microversion))?;
     let name = body.name.clone();
     let refused = |why| update_refused(why, &name, uuid);
-    let missing = || refused(Refusal::ParentNotFound.into());
+    let missing = || refused(Refusal::ParentNotFound);
     let parent = match body.parent_provider_uuid {
         Parent::Named(text) => Some(Some(dashed_uuid(&text).ok_or_else(missing)?)),
         Parent::None => Some(None),
@@ -190,7 +190,7 @@ pub(super) async fn update(
     };
     let may_reparent = microversion.has(REPARENTING);
     let change = UpdateProvider { uuid, name: body.name, parent, may_reparent };
-    let record = app.store.commit(change).await.map_err(refused)?;
+    let record = changes.commit(change).await.refused_as(refused)?;
     let view = View::of_record(&record, &external_url, microversion);
     Ok(Reply::json(&view).modified(record.updated_at))
 }
@@ -198,13 +198,13 @@ pub(super) async fn update(
 /// `DELETE /resource_providers/{uuid}`: deletes a provider without children and allocations, with
 /// its inventories, traits and aggregates.
 pub(super) async fn delete(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     ProviderPath(text): ProviderPath,
 ) -> Result<Reply, Problem> {
-    let refused = |why: Error| delete_refused(why, &text);
-    let missing = || refused(Refusal::ProviderNotFound(Uuid::nil()).into());
+    let refused = |why| delete_refused(why, &text);
+    let missing = || refused(Refusal::ProviderNotFound(Uuid::nil()));
     let uuid = dashed_uuid(&text).ok_or_else(missing)?;
-    app.store.commit(DeleteProvider { uuid }).await.map_err(refused)?;
+    changes.commit(DeleteProvider { uuid }).await.refused_as(refused)?;
     Ok(Reply::no_content())
 }
 
@@ -254,45 +254,42 @@ fn cannot_create(name: &str, uuid: Uuid, why: &str) -> Problem {
     Problem::bad_request(format!("Unable to create resource provider \"{name}\", {uuid}: {why}"))
 }
 
-fn create_refused(error: Error, name: &str, uuid: Uuid) -> Problem {
-    match error {
-        Error::Refused(why @ (Refusal::ProviderUuidTaken(_) | Refusal::ProviderNameTaken(_))) => {
+fn create_refused(why: Refusal, name: &str, uuid: Uuid) -> Problem {
+    match why {
+        Refusal::ProviderUuidTaken(_) | Refusal::ProviderNameTaken(_) => {
             let detail = format!("Conflicting resource provider {why} already exists.");
             Problem::conflict(detail).code(Code::DuplicateName)
         }
-        Error::Refused(why @ (Refusal::ParentIsSelf | Refusal::ParentNotFound)) => {
+        Refusal::ParentIsSelf | Refusal::ParentNotFound => {
             cannot_create(name, uuid, &why.to_string())
         }
         other => other.into(),
     }
 }
 
-fn update_refused(error: Error, name: &str, uuid: Uuid) -> Problem {
-    match error {
-        Error::Refused(why @ Refusal::ProviderNotFound(_)) => Problem::not_found(why.to_string()),
-        Error::Refused(Refusal::ProviderNameTaken(_)) => {
+fn update_refused(why: Refusal, name: &str, uuid: Uuid) -> Problem {
+    match why {
+        Refusal::ProviderNotFound(_) => Problem::not_found(why.to_string()),
+        Refusal::ProviderNameTaken(_) => {
             let detail = format!("Conflicting resource provider {name} already exists.");
             Problem::conflict(detail).code(Code::DuplicateName)
         }
-        Error::Refused(why) => {
-            Problem::bad_request(format!("Unable to save resource provider {uuid}: {why}"))
-        }
-        other => other.into(),
+        other => Problem::bad_request(format!("Unable to save resource provider {uuid}: {other}")),
     }
 }
 
-fn delete_refused(error: Error, uuid: &str) -> Problem {
-    match error {
-        Error::Refused(Refusal::ProviderNotFound(_)) => {
+fn delete_refused(why: Refusal, uuid: &str) -> Problem {
+    match why {
+        Refusal::ProviderNotFound(_) => {
             Problem::not_found(format!("{} for delete", no_provider(uuid)))
         }
-        Error::Refused(Refusal::ProviderHasChildren { .. }) => {
+        Refusal::ProviderHasChildren { .. } => {
             let detail = format!(
                 "Unable to delete parent resource provider {uuid}: It has child resource providers."
             );
             Problem::conflict(detail).code(Code::CannotDeleteParent)
         }
-        Error::Refused(why @ Refusal::ProviderInUse { .. }) => {
+        Refusal::ProviderInUse { .. } => {
             let detail = format!("Unable to delete resource provider {uuid}: {why}");
             Problem::conflict(detail).code(Code::ProviderInUse)
         }

@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::body::{Body, Integer};
 use super::extract::{NamePath, ProviderPath, Target, generation_changed};
 use super::names::{CUSTOM, LONGEST};
-use super::problem::{Code, Problem};
+use super::problem::{Code, Problem, RefusedAs as _};
 use super::query::Query;
 use super::schema::{Schema, array, integer, object, string};
+use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal, TraitId};
-use crate::store::Error;
 use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};
 use crate::world::World;
 
@@ -70,7 +70,7 @@ pub(super) async fn show(
 
 /// `PUT /traits/{name}`: creates a custom trait unless it exists.
 pub(super) async fn ensure(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     external_url: ExternalUrl,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
@@ -86,21 +86,19 @@ pub(super) async fn ensure(
         return Ok(Reply::no_content().modified(changed(&world, &[id], &app)).at(&location));
     }
     let change = EnsureTrait { name };
-    let (created, changed) = app.store.commit(change).await?;
+    let (created, changed) = changes.commit(change).await?;
     let reply = if created { Reply::created() } else { Reply::no_content() };
     Ok(reply.modified(changed).at(&location))
 }
 
 /// `DELETE /traits/{name}`: deletes a custom trait that no provider has.
 pub(super) async fn delete(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     NamePath(name): NamePath,
 ) -> Result<Reply, Problem> {
     let change = DeleteTrait { name };
-    app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(why @ Refusal::TraitStandardDelete(_)) => {
-            Problem::bad_request(why.to_string())
-        }
+    changes.commit(change).await.refused_as(|why| match why {
+        Refusal::TraitStandardDelete(_) => Problem::bad_request(why.to_string()),
         other => other.into(),
     })?;
     Ok(Reply::no_content())
@@ -120,7 +118,7 @@ pub(super) async fn list_of_provider(
 /// `PUT .../traits`: replaces the traits of the provider. Compares the generation in the body,
 /// before the transaction and in it. All traits must exist. Increments the generation.
 pub(super) async fn replace_of_provider(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     path: ProviderPath,
     body: Body,
 ) -> Result<Reply, Problem> {
@@ -138,11 +136,9 @@ pub(super) async fn replace_of_provider(
         expected_generation: Some(expected_generation),
         traits: body.traits,
     };
-    let generation = app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(Refusal::ProviderGeneration { .. }) => generation_changed(),
-        Error::Refused(Refusal::TraitsNotFound(names)) => {
-            Problem::bad_request(format!("No such trait {names}"))
-        }
+    let generation = changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ProviderGeneration { .. } => generation_changed(),
+        Refusal::TraitsNotFound(names) => Problem::bad_request(format!("No such trait {names}")),
         other => other.into(),
     })?;
     let view = View::of(&world, &ids, Some(generation));
@@ -152,13 +148,13 @@ pub(super) async fn replace_of_provider(
 /// `DELETE .../traits`: removes all traits of the provider. Increments the generation without
 /// comparing it.
 pub(super) async fn delete_of_provider(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
     let Target { uuid, .. } = path.target(&app).await?;
     let change = ReplaceTraits { provider: uuid, expected_generation: None, traits: Vec::new() };
-    app.store.commit(change).await.map_err(|error| match error {
-        Error::Refused(why @ Refusal::ProviderGeneration { .. }) => {
+    changes.commit(change).await.refused_as(|why| match why {
+        Refusal::ProviderGeneration { .. } => {
             Problem::conflict(why.to_string()).code(Code::ConcurrentUpdate)
         }
         other => other.into(),

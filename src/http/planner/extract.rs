@@ -16,7 +16,7 @@ use super::schema::{self, Object};
 use crate::auth::policy::{Rule, planning};
 use crate::fairness::turns::{QueueFull, Requester, Turn};
 use crate::http::api::dialect::context;
-use crate::http::api::extract::path_parts;
+use crate::http::api::extract::{Changing, path_parts};
 use crate::http::api::intake;
 use crate::http::app::{App, PlannerSettings};
 use crate::http::layers::identity::Caller;
@@ -130,10 +130,12 @@ impl Tenant {
 impl FromRequestParts<Arc<App>> for Planning {
     type Rejection = Infallible;
 
-    async fn from_request_parts(_: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Infallible> {
+        let Changing { changes, .. } = Changing::of(&parts.extensions, app);
         let settings = &app.options.planner;
         Ok(Self {
             store: app.store.clone(),
+            changes,
             solver_turns: app.plan_turns.clone(),
             solver_threads: settings.threads,
             read_turns: app.read_turns.clone(),

@@ -12,12 +12,12 @@ use super::extract::{GroupPath, JsonObject, MemberPath, Tenant};
 use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, BodyKey, Check, DESCRIPTION_MAX, NAME_MAX, Object, optional, required};
+use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::identity::Identity;
 use crate::model::{GroupKind, Level, Refusal};
 use crate::planner::group::{self, StoredGroup};
-use crate::store;
 use crate::store::planner::groups::{
     AddMembers, CreateGroup, DeleteGroup, DescribeGroup, RemoveMembers,
 };
@@ -46,7 +46,7 @@ pub(super) async fn list(State(app): State<Arc<App>>, mount: Mount) -> Result<Re
 /// `POST /v1/groups`: creates a group without members. Its name must be unique, and without a level
 /// its type must be exclusivity.
 pub(super) async fn create(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     tenant: Tenant,
     JsonObject(body): JsonObject,
 ) -> Result<Reply, Problem> {
@@ -74,7 +74,7 @@ pub(super) async fn create(
         members: Vec::new(),
     };
     let owner = Some((tenant.project().to_owned(), app.options.planner.caps));
-    let created = app.store.commit(CreateGroup { group, owner }).await?;
+    let created = changes.commit(CreateGroup { group, owner }).await?;
     Ok(changed(&created, tenant.mount))
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn show(
 
 /// `PUT /v1/groups/{group}`: changes the description, the only mutable property.
 pub(super) async fn update(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     mount: Mount,
     path: GroupPath,
     JsonObject(body): JsonObject,
@@ -97,22 +97,22 @@ pub(super) async fn update(
     found(&app, &path).await?;
     schema::check(&body, &UPDATE)?;
     let description = text(&body, "description");
-    let updated = app.store.commit(DescribeGroup { group: path.0, description }).await?;
+    let updated = changes.commit(DescribeGroup { group: path.0, description }).await?;
     Ok(changed(&updated, mount))
 }
 
 /// `DELETE /v1/groups/{group}`: deletes a group without members and servers.
 pub(super) async fn delete(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     GroupPath(group): GroupPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(DeleteGroup { group }).await?;
+    changes.commit(DeleteGroup { group }).await?;
     Ok(Reply::no_content())
 }
 
 /// `PUT /v1/groups/{group}/members`: adds projects. New ones must exist.
 pub(super) async fn add_members(
-    State(app): State<Arc<App>>,
+    Changing { app, changes }: Changing,
     mount: Mount,
     path: GroupPath,
     JsonObject(body): JsonObject,
@@ -126,16 +126,16 @@ pub(super) async fn add_members(
     if !are_projects(&app.identity, &new).await? {
         return Err(Problem::conflict("Member list contains invalid tenant IDs"));
     }
-    let updated = app.store.commit(AddMembers { group: path.0, members }).await?;
+    let updated = changes.commit(AddMembers { group: path.0, members }).await?;
     Ok(changed(&updated, mount))
 }
 
 /// `DELETE /v1/groups/{group}/members`: removes all members, if none has servers in the group.
 pub(super) async fn remove_members(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     GroupPath(group): GroupPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(RemoveMembers { group, members: None }).await?;
+    changes.commit(RemoveMembers { group, members: None }).await?;
     Ok(Reply::no_content())
 }
 
@@ -146,21 +146,17 @@ pub(super) async fn show_member(
     MemberPath(member): MemberPath,
 ) -> Result<Reply, Problem> {
     let is_member = found(&app, &path).await?.has_member(&member);
-    if is_member {
-        Ok(Reply::no_content())
-    } else {
-        Err(store::Error::Refused(Refusal::MemberNotFound).into())
-    }
+    if is_member { Ok(Reply::no_content()) } else { Err(Refusal::MemberNotFound.into()) }
 }
 
 /// `DELETE /v1/groups/{group}/members/{member}`: removes a member, if it has no servers in the
 /// group.
 pub(super) async fn remove_member(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     GroupPath(group): GroupPath,
     MemberPath(member): MemberPath,
 ) -> Result<Reply, Problem> {
-    app.store.commit(RemoveMembers { group, members: Some(vec![member]) }).await?;
+    changes.commit(RemoveMembers { group, members: Some(vec![member]) }).await?;
     Ok(Reply::no_content())
 }
 

@@ -1,12 +1,13 @@
 //! Describes the changes of a transaction.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::PgConnection;
-use uuid::Uuid;
 
-use super::event::{Change, ConsumerState, NotedChanges, NotedConsumer, ProviderState};
-use crate::model::Inventory;
+use super::event::{
+    Change, ConsumerState, Inventory, NotedChanges, NotedConsumer, ProviderAllocations,
+    ProviderState,
+};
 use crate::store::effects::Recorder;
 use crate::store::error::{Error, Result};
 use crate::store::owners::OwnerNames;
@@ -26,9 +27,13 @@ pub(super) async fn changes(
     }
     if !providers.is_empty() {
         let states = states(conn, &providers).await?;
-        changes.extend(states.into_iter().map(|it| (None, Change::Provider(it.0, Some(it.1)))));
+        changes.extend(
+            states
+                .into_iter()
+                .map(|it| (None, Change::Provider { uuid: it.uuid, provider: Some(it) })),
+        );
     }
-    changes.extend(gone.into_iter().map(|uuid| (None, Change::Provider(uuid, None))));
+    changes.extend(gone.into_iter().map(|uuid| (None, Change::Provider { uuid, provider: None })));
     Ok(changes)
 }
 
@@ -41,14 +46,24 @@ fn named(consumer: NotedConsumer, names: &OwnerNames) -> Result<ConsumerState> {
             format!("{uuid}: the name of {owner:?} is missing"),
         )
     })?;
-    Ok(ConsumerState { uuid, generation, project, user, consumer_type, allocations, providers })
+    let mut left = providers;
+    let allocations = allocations.into_iter().filter_map(|(provider, resources)| {
+        let generation = left.remove(&provider)?;
+        Some((provider, ProviderAllocations { generation, resources }))
+    });
+    Ok(ConsumerState {
+        uuid,
+        project_id: project,
+        user_id: user,
+        consumer_type: consumer_type.unwrap_or_else(|| "unknown".to_owned()),
+        consumer_generation: generation,
+        allocations: allocations.collect(),
+        left,
+    })
 }
 
 /// Reads the present states of those providers that exist, ascending by key.
-async fn states(
-    conn: &mut PgConnection,
-    keys: &BTreeSet<i64>,
-) -> Result<Vec<(Uuid, ProviderState)>> {
+async fn states(conn: &mut PgConnection, keys: &BTreeSet<i64>) -> Result<Vec<ProviderState>> {
     let keys: Vec<i64> = keys.iter().copied().collect();
     let rows = sqlx::query!(
         r#"select p.uuid, p.name, p.generation, parent.uuid as "parent?", root.uuid as root,
@@ -71,7 +86,7 @@ async fn states(
     )
     .fetch_all(conn)
     .await?;
-    let mut states: Vec<(Uuid, ProviderState)> = Vec::new();
+    let mut states: Vec<ProviderState> = Vec::new();
     for row in rows {
         let inventory = || {
             let terms = Inventory {
@@ -85,19 +100,19 @@ async fn states(
             Some((row.class.clone()?, terms))
         };
         let inventory = inventory();
-        if states.last().is_none_or(|(last, _)| *last != row.uuid) {
-            let state = ProviderState {
+        if states.last().is_none_or(|last| last.uuid != row.uuid) {
+            states.push(ProviderState {
+                uuid: row.uuid,
                 name: row.name,
                 generation: row.generation,
-                parent: row.parent,
-                root: row.root,
-                inventories: Vec::new(),
+                parent_provider_uuid: row.parent,
+                root_provider_uuid: row.root,
+                inventories: BTreeMap::new(),
                 traits: row.traits,
                 aggregates: row.aggregates,
-            };
-            states.push((row.uuid, state));
+            });
         }
-        if let Some((_, state)) = states.last_mut() {
+        if let Some(state) = states.last_mut() {
             state.inventories.extend(inventory);
         }
     }

@@ -2,71 +2,139 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::model::claim::{Consumer, LockedState, Owner};
-use crate::model::{ClassId, Generation, Inventory, ProviderId};
+use crate::model::{self, ClassId, Generation, ProviderId};
 use crate::store::effects::{Kind, Origin, PlaceNames, Recorder};
 use crate::store::owners::OwnerNames;
 
-/// An event: a change, and the request behind it.
-#[derive(Clone, Copy, Debug)]
-pub struct Event<'e> {
-    /// The change.
-    pub change: &'e Change,
-    /// The request; `None` if there was none, as for holds that expire.
-    pub origin: Option<&'e Origin>,
+/// An event in the database: a change and its author. Its number and time are assigned later.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct StoredEvent<'e> {
+    #[serde(flatten)]
+    pub(super) change: &'e Change,
+    #[serde(flatten)]
+    pub(super) made_by: MadeBy,
 }
 
-/// A change with the new state.
-#[derive(Clone, Debug, PartialEq)]
+/// A change and the new state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Change {
-    /// A provider, apart from the use of its inventories; `None`: it was deleted.
-    Provider(Uuid, Option<ProviderState>),
+    /// A provider, apart from the usage of its inventories.
+    Provider {
+        /// The provider.
+        uuid: Uuid,
+        /// The new state; `None`: it was deleted.
+        provider: Option<ProviderState>,
+    },
     /// A consumer.
     Consumer(ConsumerState),
-    /// A trait: its name before, and now.
-    Trait(Option<String>, Option<String>),
-    /// A resource class: its name before, and now.
-    Class(Option<String>, Option<String>),
+    /// A trait.
+    Trait {
+        /// The old name; `None`: it did not exist.
+        before: Option<String>,
+        /// The new name; `None`: it was deleted.
+        after: Option<String>,
+    },
+    /// A resource class.
+    ResourceClass {
+        /// The old name; `None`: it did not exist.
+        before: Option<String>,
+        /// The new name; `None`: it was deleted.
+        after: Option<String>,
+    },
 }
 
-/// A provider.
-#[derive(Clone, Debug, PartialEq)]
+/// The author of a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeBy {
+    /// The request id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// The id of the client's own request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub global_request_id: Option<String>,
+    /// The caller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<Caller>,
+}
+
+/// A caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The id of the user.
+    pub user_id: Option<String>,
+    /// The id of the user's project.
+    pub project_id: Option<String>,
+}
+
+/// A provider, without the usage of its inventories.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProviderState {
+    /// The provider.
+    pub uuid: Uuid,
     /// Its name.
     pub name: String,
     /// Its generation.
-    pub generation: Generation,
+    pub generation: i64,
     /// Its parent.
-    pub parent: Option<Uuid>,
+    pub parent_provider_uuid: Option<Uuid>,
     /// The root of its tree.
-    pub root: Uuid,
+    pub root_provider_uuid: Uuid,
     /// Its inventories by class.
-    pub inventories: Vec<(String, Inventory)>,
+    pub inventories: BTreeMap<String, Inventory>,
     /// Its traits.
     pub traits: Vec<String>,
-    /// Its aggregates, as clients spelled them.
+    /// Its aggregates.
     pub aggregates: Vec<String>,
 }
 
+/// An inventory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// The total.
+    pub total: i32,
+    /// The reserved part of the total.
+    pub reserved: i32,
+    /// Minimum amount of an allocation.
+    pub min_unit: i32,
+    /// Maximum amount of an allocation.
+    pub max_unit: i32,
+    /// Step of the amounts.
+    pub step_size: i32,
+    /// The factor of overcommitment.
+    pub allocation_ratio: f64,
+}
+
 /// A consumer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumerState {
     /// The consumer.
     pub uuid: Uuid,
+    /// Its project.
+    pub project_id: String,
+    /// Its user.
+    pub user_id: String,
+    /// Its type; `unknown` if it was never set.
+    pub consumer_type: String,
     /// Its generation; `None`: it has no allocations any more, and so does not exist.
-    pub generation: Option<Generation>,
-    /// Its project, or the last one.
-    pub project: String,
-    /// Its user, or the last one.
-    pub user: String,
-    /// Its type, or the last one; `None` if no client has given one.
-    pub consumer_type: Option<String>,
-    /// Its allocations, by provider and class.
-    pub allocations: BTreeMap<Uuid, BTreeMap<String, i64>>,
-    /// The generations of all providers on which it has or had allocations.
-    pub providers: BTreeMap<Uuid, Generation>,
+    pub consumer_generation: Option<i64>,
+    /// Its allocations by provider, with the generation of the provider.
+    pub allocations: BTreeMap<Uuid, ProviderAllocations>,
+    /// The generations of providers on which it had allocations before, and has none now.
+    pub left: BTreeMap<Uuid, i64>,
+}
+
+/// The allocations of a consumer on a provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProviderAllocations {
+    /// The generation of the provider.
+    pub generation: i64,
+    /// Amounts by resource class.
+    pub resources: BTreeMap<String, i64>,
 }
 
 /// The changes of a transaction so far.
@@ -93,13 +161,35 @@ pub(in crate::store) struct NotedConsumer {
     pub(super) providers: BTreeMap<Uuid, Generation>,
 }
 
+impl MadeBy {
+    /// Returns the author of the changes of a request; `None`: no request, as for holds that expire.
+    pub(super) fn of(origin: Option<&Origin>) -> Self {
+        let Some(origin) = origin else { return Self::default() };
+        let (user_id, project_id) = (origin.user.clone(), origin.project.clone());
+        let is_known = user_id.is_some() || project_id.is_some();
+        Self {
+            request_id: Some(origin.request_id.clone()),
+            global_request_id: origin.global_request_id.clone(),
+            caller: is_known.then_some(Caller { user_id, project_id }),
+        }
+    }
+}
+
+impl From<model::Inventory> for Inventory {
+    fn from(terms: model::Inventory) -> Self {
+        let model::Inventory { total, reserved, min_unit, max_unit, step_size, allocation_ratio } =
+            terms;
+        Self { total, reserved, min_unit, max_unit, step_size, allocation_ratio }
+    }
+}
+
 impl NotedChanges {
     /// Records that a trait or a class was created, deleted or renamed.
     pub(in crate::store) fn name(&mut self, kind: Kind, before: Option<&str>, after: Option<&str>) {
         let (before, after) = (before.map(str::to_owned), after.map(str::to_owned));
         match kind {
-            Kind::Trait => self.names.push(Change::Trait(before, after)),
-            Kind::Class => self.names.push(Change::Class(before, after)),
+            Kind::Trait => self.names.push(Change::Trait { before, after }),
+            Kind::Class => self.names.push(Change::ResourceClass { before, after }),
             Kind::Provider
             | Kind::Inventories
             | Kind::ProviderTraits

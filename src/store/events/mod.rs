@@ -29,9 +29,8 @@ use sqlx::PgConnection;
 
 use super::effects::Recorder;
 use super::error::{Error, Result};
-use super::options::EventLog;
-use event::NotedChanges;
-pub use event::{Change, ConsumerState, Event, ProviderState};
+pub use event::{Change, ConsumerState, MadeBy, ProviderAllocations, ProviderState};
+use event::{NotedChanges, StoredEvent};
 pub(super) use numbering::reach_now;
 pub(super) use retention::remove_old;
 pub(super) use snapshot_number::Numbering;
@@ -40,50 +39,49 @@ pub(super) use tail::Tail;
 /// A transaction that changes more providers than this is not described: the log restarts.
 const PROVIDERS_MAX: usize = 1000;
 
-impl EventLog {
-    /// Adds the changes of a transaction to the change log and to this one.
-    ///
-    /// # Errors
-    /// The database is unavailable.
-    pub(super) async fn write(
-        self,
-        conn: &mut PgConnection,
-        touched: &[i64],
-        recorder: &Recorder,
-        noted: NotedChanges,
-    ) -> Result<()> {
-        if noted.is_empty() && touched.is_empty() {
-            return Ok(());
-        }
-        if noted.providers.len() > PROVIDERS_MAX {
-            let count = noted.providers.len();
-            tracing::info!("{count} providers have changed at once: the log of events restarts");
-            return log(conn, touched).await;
-        }
-        let described = describing::changes(conn, noted).await?;
-        let events: Vec<Event<'_>> = described
-            .iter()
-            .map(|(of, change)| {
-                let origin = of.as_ref().map_or(recorder.origin(), Recorder::origin);
-                Event { change, origin }
-            })
-            .collect();
-        let count = i32::try_from(events.len())
-            .map_err(|_| Error::bug("a transaction has too many events"))?;
-        sqlx::query!(
-            "with logged as (
-                 insert into change_log (providers)
-                 select $1::bigint[] where cardinality($1::bigint[]) > 0
-             )
-             insert into events (count, entries) values ($2, $3)",
-            touched,
-            count,
-            (self.write)(&events)
-        )
-        .execute(conn)
-        .await?;
-        Ok(())
+/// Adds the changes of a transaction to the change log and to the log of events.
+///
+/// # Errors
+/// The database is unavailable.
+pub(super) async fn write(
+    conn: &mut PgConnection,
+    touched: &[i64],
+    recorder: &Recorder,
+    noted: NotedChanges,
+) -> Result<()> {
+    if noted.is_empty() && touched.is_empty() {
+        return Ok(());
     }
+    if noted.providers.len() > PROVIDERS_MAX {
+        let count = noted.providers.len();
+        tracing::info!("{count} providers have changed at once: the log of events restarts");
+        return log(conn, touched).await;
+    }
+    let described = describing::changes(conn, noted).await?;
+    let events: Vec<StoredEvent<'_>> = described
+        .iter()
+        .map(|(of, change)| {
+            let origin = of.as_ref().map_or(recorder.origin(), Recorder::origin);
+            StoredEvent { change, made_by: MadeBy::of(origin) }
+        })
+        .collect();
+    let entries = serde_json::to_string(&events)
+        .map_err(|error| Error::bug(format!("events cannot be serialized: {error}")))?;
+    let count =
+        i32::try_from(events.len()).map_err(|_| Error::bug("a transaction has too many events"))?;
+    sqlx::query!(
+        "with logged as (
+             insert into change_log (providers)
+             select $1::bigint[] where cardinality($1::bigint[]) > 0
+         )
+         insert into events (count, entries) values ($2, $3)",
+        touched,
+        count,
+        entries
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Adds the changed providers of a transaction to the change log.

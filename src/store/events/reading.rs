@@ -64,7 +64,7 @@ impl Cursor {
 impl Store {
     /// Returns whether the log of events is on.
     pub fn keeps_events(&self) -> bool {
-        self.primary().options().events.is_some()
+        self.primary().options().events_hours.is_some()
     }
 
     /// Returns the number of the last event that was committed before this call.

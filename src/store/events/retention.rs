@@ -8,19 +8,19 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 
 use crate::store::error::Result;
-use crate::store::options::{EventLog, Pruning};
+use crate::store::options::Pruning;
 use crate::store::sessions::bounded;
 
-/// Removes events older than the retention time.
+/// Removes events older than this number of hours.
 ///
 /// # Errors
 /// The database is unavailable.
 pub(in crate::store) async fn remove_old(
     conn: &mut PgConnection,
-    log: EventLog,
+    hours: u16,
     pruning: Pruning,
 ) -> Result<()> {
-    bounded(forget(conn, log)).await?;
+    bounded(forget(conn, hours)).await?;
     let limit = i64::from(pruning.piece);
     while bounded(remove_piece(conn, limit)).await? == u64::from(pruning.piece) {
         sleep(pruning.pause.max(Duration::from_millis(1))).await;
@@ -29,7 +29,7 @@ pub(in crate::store) async fn remove_old(
 }
 
 /// Removes old batches, but keeps the last one with its snapshot: events begin after it.
-async fn forget(conn: &mut PgConnection, log: EventLog) -> Result<()> {
+async fn forget(conn: &mut PgConnection, hours: u16) -> Result<()> {
     sqlx::query!(
         "with turn as materialized (
              select from event_log for update
@@ -41,7 +41,7 @@ async fn forget(conn: &mut PgConnection, log: EventLog) -> Result<()> {
          )
          update event_batches set count = 0
          where number = (select number from old) and count > 0",
-        i32::from(log.hours)
+        i32::from(hours)
     )
     .execute(conn)
     .await?;

@@ -39,7 +39,7 @@ impl Tail {
         let number = Arc::new(watch::Sender::new(0));
         let follow_now = Arc::new(Notify::new());
         let mut task = JoinSet::new();
-        if primary.options().events.is_some() {
+        if primary.options().events_hours.is_some() {
             let work = Work {
                 primary: primary.clone(),
                 conn: None,

@@ -7,7 +7,6 @@
 
 pub mod reading;
 mod retention;
-pub(super) mod summary;
 
 use std::collections::BTreeSet;
 
@@ -16,19 +15,17 @@ use metrics::counter;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
+use super::described;
 use super::effects::{Content, Effect, Kind, ObjectState, Recorder};
 use super::error::Result;
-use super::options::History;
 use super::primary::Primary;
 pub(super) use retention::{Retention, measure};
-pub use summary::Summary;
 
 /// Stores that this replica records changes from now on, or that it does not.
 ///
 /// # Errors
 /// The database is unavailable.
-pub(super) async fn begin(primary: &Primary, history: Option<History>) -> Result<()> {
-    let is_on = history.is_some();
+pub(super) async fn begin(primary: &Primary, is_on: bool) -> Result<()> {
     primary
         .read(|conn| {
             async move {
@@ -52,69 +49,59 @@ pub(super) async fn begin(primary: &Primary, history: Option<History>) -> Result
     Ok(())
 }
 
-impl History {
-    /// Returns the settings for `berth` commands: on if changes are recorded at present.
-    ///
-    /// # Errors
-    /// The database is unavailable.
-    pub(super) async fn of_commands(
-        conn: &mut PgConnection,
-        summary: fn(&Effect) -> Summary,
-    ) -> Result<Option<Self>> {
-        let is_on = sqlx::query_scalar!(
-            r#"select exists (select from history_periods where ended is null) as "is_on!""#
-        );
-        // Commands remove nothing.
-        Ok(is_on.fetch_one(conn).await?.then_some(Self { days: u16::MAX, summary }))
-    }
+/// Returns whether changes are recorded at present.
+///
+/// # Errors
+/// The database is unavailable.
+pub(super) async fn is_on(conn: &mut PgConnection) -> Result<bool> {
+    let is_on = sqlx::query_scalar!(
+        r#"select exists (select from history_periods where ended is null) as "is_on!""#
+    );
+    Ok(is_on.fetch_one(conn).await?)
+}
 
-    /// Adds entries for the effects of a transaction, within it.
-    pub(super) async fn write(
-        self,
-        conn: &mut PgConnection,
-        effects: &[(Recorder, Effect)],
-    ) -> Result<()> {
-        if effects.is_empty() {
-            return Ok(());
-        }
-        let mut rows = Rows::default();
-        for (recorder, effect) in effects {
-            rows.add(recorder, effect, (self.summary)(effect));
-        }
-        // No joins: sessions of the claim writer would make them row by row.
-        sqlx::query!(
-            r#"with entry as materialized (
-                 select nextval('history_id') as id, request_id, global_request_id, user_id, project,
-                        kind, object, name, generation, before, after, subjects::uuid[] as subjects
-                 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
-                             $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[])
-                     as e (request_id, global_request_id, user_id, project, kind, object, name,
-                           generation, before, after, subjects)
-             ), about as (
-                 insert into history_subjects (subject, entry) select unnest(subjects), id from entry
-             )
-             insert into history (id, at, request_id, global_request_id, user_id, project, kind,
-                                  object, name, generation, before, after, subjects)
-             select id, (select clock_timestamp()), request_id, global_request_id, user_id, project,
-                    kind, object, name, generation, before::jsonb, after::jsonb, subjects
-             from entry"#,
-            &rows.request_id as &[Option<&str>],
-            &rows.global_request_id as &[Option<&str>],
-            &rows.user as &[Option<&str>],
-            &rows.project as &[Option<&str>],
-            &rows.kind as &[&str],
-            &rows.object as &[&str],
-            &rows.name as &[Option<&str>],
-            &rows.generation as &[Option<i64>],
-            &rows.before as &[Option<String>],
-            &rows.after as &[Option<String>],
-            &rows.subjects
-        )
-        .execute(conn)
-        .await?;
-        counter!("berth_history_entries_total").increment(rows.kind.len() as u64);
-        Ok(())
+/// Adds entries for the effects of a transaction, within it.
+pub(super) async fn write(conn: &mut PgConnection, effects: &[(Recorder, Effect)]) -> Result<()> {
+    if effects.is_empty() {
+        return Ok(());
     }
+    let mut rows = Rows::default();
+    for (recorder, effect) in effects {
+        rows.add(recorder, effect);
+    }
+    // No joins: sessions of the claim writer would make them row by row.
+    sqlx::query!(
+        r#"with entry as materialized (
+             select nextval('history_id') as id, request_id, global_request_id, user_id, project,
+                    kind, object, name, generation, before, after, subjects::uuid[] as subjects
+             from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[],
+                         $7::text[], $8::bigint[], $9::text[], $10::text[], $11::text[])
+                 as e (request_id, global_request_id, user_id, project, kind, object, name,
+                       generation, before, after, subjects)
+         ), about as (
+             insert into history_subjects (subject, entry) select unnest(subjects), id from entry
+         )
+         insert into history (id, at, request_id, global_request_id, user_id, project, kind,
+                              object, name, generation, before, after, subjects)
+         select id, (select clock_timestamp()), request_id, global_request_id, user_id, project,
+                kind, object, name, generation, before::jsonb, after::jsonb, subjects
+         from entry"#,
+        &rows.request_id as &[Option<&str>],
+        &rows.global_request_id as &[Option<&str>],
+        &rows.user as &[Option<&str>],
+        &rows.project as &[Option<&str>],
+        &rows.kind as &[&str],
+        &rows.object as &[&str],
+        &rows.name as &[Option<&str>],
+        &rows.generation as &[Option<i64>],
+        &rows.before as &[Option<String>],
+        &rows.after as &[Option<String>],
+        &rows.subjects
+    )
+    .execute(conn)
+    .await?;
+    counter!("berth_history_entries_total").increment(rows.kind.len() as u64);
+    Ok(())
 }
 
 /// Entries, column by column.
@@ -135,19 +122,20 @@ struct Rows<'e> {
 }
 
 impl<'e> Rows<'e> {
-    fn add(&mut self, recorder: &'e Recorder, effect: &'e Effect, summary: Summary) {
+    fn add(&mut self, recorder: &'e Recorder, effect: &'e Effect) {
         let origin = recorder.origin();
         self.request_id.push(origin.map(|origin| origin.request_id.as_str()));
         self.global_request_id.push(origin.and_then(|it| it.global_request_id.as_deref()));
-        self.user.push(origin.and_then(|origin| origin.user()));
-        self.project.push(origin.and_then(|origin| origin.project()));
-        self.kind.push(summary.kind);
+        self.user.push(origin.and_then(|origin| origin.user.as_deref()));
+        self.project.push(origin.and_then(|origin| origin.project.as_deref()));
+        self.kind.push(effect.kind.name());
         self.object.push(&effect.id);
         let state = effect.after.as_ref().or(effect.before.as_ref());
         self.name.push(state.and_then(provider_name));
         self.generation.push(state.and_then(|state| state.generation));
-        self.before.push(summary.before);
-        self.after.push(summary.after);
+        let (before, after) = described::states(effect);
+        self.before.push(before.map(|state| state.to_string()));
+        self.after.push(after.map(|state| state.to_string()));
         let subjects: Vec<String> = subjects(effect).iter().map(Uuid::to_string).collect();
         self.subjects.push(format!("{{{}}}", subjects.join(",")));
     }

@@ -9,7 +9,7 @@ use sqlx::PgConnection;
 use tokio::time::sleep;
 
 use crate::store::error::Result;
-use crate::store::options::{History, Pruning};
+use crate::store::options::Pruning;
 use crate::store::sessions::bounded;
 
 /// The removal of old entries by one replica.
@@ -20,17 +20,17 @@ pub(in crate::store) struct Retention {
 }
 
 impl Retention {
-    /// Removes entries older than the retention time.
+    /// Removes entries older than this number of days.
     ///
     /// # Errors
     /// The database is unavailable.
     pub(in crate::store) async fn remove_old(
         &mut self,
         conn: &mut PgConnection,
-        history: History,
+        days: u16,
         pruning: Pruning,
     ) -> Result<()> {
-        let due = bounded(due(conn, self.reached, history.days)).await?;
+        let due = bounded(due(conn, self.reached, days)).await?;
         let Some(before) = due else { return Ok(()) };
         // Before the removal, so that a reader that misses entries finds the shorter period.
         bounded(shorten(conn, before)).await?;

@@ -30,7 +30,7 @@ use crate::store::{claims, locks};
 pub const CONSUMER_TYPE: &str = "VALET_PLAN";
 
 /// Writes a [`BookingPlan`]. Refusals: `PlanExists`, `PlanChanged`, `UnitTaken`, `ResourceTaken`,
-/// `CapReached`, and those of [`replace_allocations`](crate::store::Store::replace_allocations).
+/// `CapReached`, and those of [`replace_allocations`](crate::store::Changes::replace_allocations).
 #[derive(Clone, Debug)]
 pub struct Booking {
     /// The plan to write.

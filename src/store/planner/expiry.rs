@@ -11,6 +11,7 @@ use crate::store::change::Change;
 use crate::store::claims;
 use crate::store::claims::GenerationSteps;
 use crate::store::claims::locked::Needs;
+use crate::store::effects::Recorder;
 use crate::store::error::{Error, Result};
 use crate::store::tx::Tx;
 
@@ -40,9 +41,10 @@ impl Store {
                 .boxed()
             })
             .await?;
+        let changes = self.changes(Recorder::none());
         let mut expired = Vec::new();
         for placement in due {
-            match self.commit(ExpireHold { placement, ttl }).await {
+            match changes.commit(ExpireHold { placement, ttl }).await {
                 Ok(true) => expired.push(placement),
                 Ok(false) => {}
                 Err(Error::Unavailable(why)) => {

@@ -19,27 +19,21 @@ use sqlx::PgConnection;
 pub(super) use self::handover::Handover;
 use super::change;
 use super::change::Change;
-use super::effects::{Effect, Recorder};
+use super::effects::Recorder;
 use super::error::Result;
-use super::found_faults::FoundFaults;
-use super::history::summary::Summary;
-use super::options::History;
+use super::history;
 use super::tx::Observers;
 use crate::observe::spans::Spans;
 
-/// Changes flavors, groups or aggregates, without a store. `summary` describes the changes for the history.
+/// Changes flavors, groups or aggregates, without a store.
 ///
 /// # Errors
 /// Those of the change, or the database is unavailable.
-pub async fn change<C: Change>(
-    conn: &mut PgConnection,
-    change: &C,
-    summary: fn(&Effect) -> Summary,
-) -> Result<C::Outcome> {
-    let history = History::of_commands(conn, summary).await?;
+pub async fn change<C: Change>(conn: &mut PgConnection, change: &C) -> Result<C::Outcome> {
+    let has_history = history::is_on(conn).await?;
     // None of these changes claims exclusive units.
-    let (recorder, found, spans) = (Recorder::none(), FoundFaults::ignoring(), Spans::default());
+    let (recorder, spans) = (Recorder::none(), Spans::default());
     // None of these changes appears in events.
-    let observers = Observers { recorder, found, history, events: None, spans };
+    let observers = Observers { recorder, has_history, has_events: false, spans };
     change::transact(conn, change, false, observers).await
 }

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::job::Job;
 use super::locked_rows::LockedRows;
-use super::outcome::{Outcome, Verdict, Written};
-use crate::store::error::Error;
+use super::outcome::{Outcome, Written};
+use crate::store::error::{Error, Result};
 
 /// Maximum number of splits of one batch after lock time-outs without a known locked row; then the rest of it is
 /// deferred.
@@ -79,14 +79,14 @@ impl<'j> BatchParts<'j> {
         }
     }
 
-    pub(super) fn note(&mut self, part: &[usize], verdicts: Vec<Verdict>) {
+    pub(super) fn note(&mut self, part: &[usize], verdicts: Vec<Result<()>>) {
         if verdicts.len() != part.len() {
             let (verdicts, jobs) = (verdicts.len(), part.len());
             let bug = Error::bug(format!("{jobs} claims were judged with {verdicts} verdicts"));
             return self.fail(part, &bug);
         }
         for (nth, verdict) in part.iter().zip(verdicts) {
-            self.end(*nth, Outcome::Done(verdict.map_err(Error::Refused)));
+            self.end(*nth, Outcome::Done(verdict));
         }
     }
 
@@ -248,6 +248,6 @@ mod tests {
         let none = Outcome::settled(None);
         assert!(matches!(none, Err(Error::Bug(_))), "{none:?}");
         let refused = Outcome::settled(Some(Outcome::Done(Err(Refusal::ParentIsSelf.into()))));
-        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+        assert!(matches!(refused, Err(Error::Refused(..))), "{refused:?}");
     }
 }

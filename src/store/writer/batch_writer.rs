@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::batch_parts::BatchParts;
 use super::job::{Job, span_of};
 use super::locked_rows::LockedRows;
-use super::outcome::{Verdict, Written};
+use super::outcome::Written;
 use crate::model::claim::{Consumer, LockedState, Request, faults, judge};
 use crate::observe::spans::{Phase, Spans};
 use crate::store::change::{ATTEMPTS_MAX, Change, pause, transact};
@@ -25,7 +25,6 @@ use crate::store::claims::locked::Needs;
 use crate::store::effects::{PlaceNames, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
-use crate::store::found_faults::FoundFaults;
 use crate::store::owners::{AddedOwners, NewOwners, OwnerNames, Owners};
 use crate::store::planner::Handover;
 use crate::store::primary::{Primary, Term};
@@ -48,15 +47,13 @@ struct Batch {
     requests: Vec<Request>,
     /// The recorder of the effects of each request.
     recorders: Vec<Recorder>,
-    /// Takes the faults of each request if it is refused.
-    found: Vec<FoundFaults>,
     new_owners: NewOwners,
     /// Names for the log of events; empty if it is off.
     owner_names: OwnerNames,
 }
 
 impl Change for Batch {
-    type Outcome = (Vec<Verdict>, AddedOwners);
+    type Outcome = (Vec<Result<()>>, AddedOwners);
 
     async fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Outcome> {
         let mut locked = claims::lock(tx, &Needs::of(&self.requests)).await?;
@@ -67,12 +64,11 @@ impl Change for Batch {
         let mut handover = Handover::find(tx, &mut locked, claims, &self.new_owners).await?;
         let writing = tx.spans.begin(Phase::Write);
         let before = GenerationSteps::before(&locked.state);
-        let is_recorded = tx.history.is_some() || tx.noted.is_some();
+        let is_recorded = tx.has_history || tx.noted.is_some();
         let is_any_recorded = is_recorded || self.recorders.iter().any(Recorder::is_on);
         let names = is_any_recorded.then(|| PlaceNames::of(&locked.state));
         let mut verdicts = Vec::with_capacity(self.requests.len());
-        let places = self.recorders.iter().zip(&self.found);
-        for (request, (recorder, place)) in self.requests.iter().zip(places) {
+        for (request, recorder) in self.requests.iter().zip(&self.recorders) {
             let judged = match request {
                 Request::Replace(claims) if !handover.is_empty() => {
                     Cow::Owned(Request::Replace(handover.with_holds(claims)))
@@ -82,10 +78,12 @@ impl Change for Batch {
             // The effects of a request are the differences of its consumers before and after it.
             let names = names.as_ref().filter(|_| is_recorded || recorder.is_on());
             let found = names.map(|names| (names, consumers(&locked.state, &judged)));
-            let verdict = judge(&mut locked.state, &judged);
-            if let (Request::Replace(claims), Err(_)) = (judged.as_ref(), &verdict) {
-                place.put(|| faults(&locked.state, claims));
-            }
+            let verdict = judge(&mut locked.state, &judged).map_err(|refusal| match &*judged {
+                Request::Replace(claims) => {
+                    Error::Refused(refusal, Box::new(faults(&locked.state, claims)))
+                }
+                Request::Release(_) => refusal.into(),
+            });
             if let (Request::Replace(claims), Cow::Owned(_), Ok(())) = (request, &judged, &verdict)
             {
                 handover.note(claims);
@@ -217,7 +215,7 @@ impl BatchWriter {
     }
 
     /// Runs one transaction for all jobs, again while that may help.
-    async fn settle(&mut self, jobs: &[&Job]) -> Result<Vec<Verdict>> {
+    async fn settle(&mut self, jobs: &[&Job]) -> Result<Vec<Result<()>>> {
         let mut attempt = 1;
         loop {
             match self.try_settle(jobs).await {
@@ -238,7 +236,7 @@ impl BatchWriter {
         }
     }
 
-    async fn try_settle(&mut self, jobs: &[&Job]) -> Result<Vec<Verdict>> {
+    async fn try_settle(&mut self, jobs: &[&Job]) -> Result<Vec<Result<()>>> {
         let prepared = AssertUnwindSafe(timeout(ATTEMPT_MAX, self.prepare(jobs))).catch_unwind();
         let batch = prepared.await.map_err(|_panic| panicked())?.unwrap_or_else(|_| Err(late()))?;
         let Some((mut conn, term)) = self.conn.take() else {
@@ -247,9 +245,8 @@ impl BatchWriter {
         let report_only = self.primary.options().report_only;
         let observers = Observers {
             recorder: Recorder::none(),
-            found: FoundFaults::ignoring(),
-            history: self.primary.options().history,
-            events: self.primary.options().events,
+            has_history: self.primary.options().history_days.is_some(),
+            has_events: self.primary.options().events_hours.is_some(),
             spans: Spans::of(jobs.iter().map(|job| job.origin().span.clone())),
         };
         let mut attempt = Box::pin(async move {
@@ -265,7 +262,7 @@ impl BatchWriter {
             return Err(late());
         };
         // A transaction that failed otherwise ends with its connection.
-        if matches!(settled, Ok(_) | Err(Error::Locked(_) | Error::Refused(_))) {
+        if matches!(settled, Ok(_) | Err(Error::Locked(_) | Error::Refused(..))) {
             self.conn = Some(connected);
         }
         let (verdicts, added) = settled?;
@@ -293,7 +290,7 @@ impl BatchWriter {
         let mut new_owners = NewOwners::default();
         let mut requests = Vec::with_capacity(jobs.len());
         let mut owner_names = OwnerNames::default();
-        let keeps_events = self.primary.options().events.is_some();
+        let keeps_events = self.primary.options().events_hours.is_some();
         for job in jobs {
             requests.push(match job {
                 Job::Replace(claims, _) => {
@@ -307,8 +304,7 @@ impl BatchWriter {
             });
         }
         let recorders = jobs.iter().map(|job| job.origin().recorder.clone()).collect();
-        let found = jobs.iter().map(|job| job.origin().found.clone()).collect();
-        Ok(Batch { requests, recorders, found, new_owners, owner_names })
+        Ok(Batch { requests, recorders, new_owners, owner_names })
     }
 
     async fn conn(&mut self) -> Result<&mut PgConnection> {

@@ -13,7 +13,6 @@ use crate::observe::spans::{self};
 use crate::store::consumer_claim::ConsumerClaim;
 use crate::store::effects::Recorder;
 use crate::store::error::Result;
-use crate::store::found_faults::FoundFaults;
 use crate::store::sessions::WRITE_MAX;
 
 /// Maximum number of requests in one transaction.
@@ -40,22 +39,18 @@ pub(in crate::store) struct JobOrigin {
     /// The span in which the caller waits for the job.
     pub(super) span: Span,
     request: Option<Arc<RequestContext>>,
-    /// Takes the faults of the job if it is refused.
-    pub(super) found: FoundFaults,
 }
 
 impl JobOrigin {
-    /// Returns the present request.
-    pub(in crate::store) fn current() -> Self {
-        let (recorder, request) = (Recorder::current(), request_context::current());
-        Self { recorder, span: Span::current(), request, found: FoundFaults::current() }
+    /// Returns the present request, which has this recorder.
+    pub(super) fn of(recorder: Recorder) -> Self {
+        Self { recorder, span: Span::current(), request: request_context::current() }
     }
 
     /// Returns an origin without a request.
     #[cfg(test)]
     pub(super) fn none() -> Self {
-        let (recorder, found) = (Recorder::none(), FoundFaults::ignoring());
-        Self { recorder, span: Span::none(), request: None, found }
+        Self { recorder: Recorder::none(), span: Span::none(), request: None }
     }
 }
 

@@ -21,6 +21,7 @@ mod job;
 mod locked_rows;
 mod outcome;
 
+use crate::store::effects::Recorder;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
@@ -58,8 +59,12 @@ impl ClaimWriter {
     }
 
     /// Queues a job and waits for its outcome.
-    pub(super) async fn submit(&self, job: impl FnOnce(JobOrigin) -> Job) -> Result<()> {
-        let submitted = async { self.submit_within(job(JobOrigin::current())).await };
+    pub(super) async fn submit(
+        &self,
+        recorder: &Recorder,
+        job: impl FnOnce(JobOrigin) -> Job,
+    ) -> Result<()> {
+        let submitted = async { self.submit_within(job(JobOrigin::of(recorder.clone()))).await };
         submitted.instrument(span!("claim")).await
     }
 
@@ -78,7 +83,7 @@ impl ClaimWriter {
             Err(_) => Err(Error::Unavailable(format!("the claim took longer than {WAIT_MAX:?}"))),
         };
         recording::claim(&outcome);
-        outcome.inspect_err(Error::note)
+        outcome
     }
 }
 

@@ -1,11 +1,7 @@
 //! Outcomes of the jobs of a batch.
 
 use super::locked_rows::LockedRows;
-use crate::model::Refusal;
 use crate::store::error::{Error, Result};
-
-/// The result of judging and writing a job.
-pub(super) type Verdict = std::result::Result<(), Refusal>;
 
 /// The outcome of a job.
 #[derive(Debug)]

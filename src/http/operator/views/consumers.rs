@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::store::events::ProviderAllocations;
+
 /// The response of `GET /-/v1/consumers`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consumers {
@@ -37,13 +39,4 @@ pub struct Consumer {
     pub consumer_generation: i64,
     /// Its allocations by provider.
     pub allocations: BTreeMap<Uuid, ProviderAllocations>,
-}
-
-/// The allocations of a consumer on a provider.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProviderAllocations {
-    /// The generation of the provider.
-    pub generation: i64,
-    /// Amounts by resource class.
-    pub resources: BTreeMap<String, i64>,
 }

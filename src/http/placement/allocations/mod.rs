@@ -13,12 +13,13 @@ use self::response::{OfConsumer, OfProvider};
 use super::body::{Body, Ordered};
 use super::extract::{ConsumerPath, ProviderPath};
 use super::microversion::{ALLOCATIONS_BY_PROVIDER, Microversion};
-use super::problem::{Code, Problem};
+use super::problem::{Code, Problem, RefusedAs as _};
 use super::spelling::{any_uuid, consumer_uuid};
+use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::Refusal;
-use crate::store::{ConsumerClaim, Error};
+use crate::store::ConsumerClaim;
 
 /// `GET /allocations/{consumer}`: the allocations of the consumer by provider; empty if it does not
 /// exist.
@@ -42,26 +43,26 @@ pub(super) async fn show(
 /// capacity); the consumer's current allocations count as free. Increments the generations of the
 /// consumer and of all providers with old or new allocations.
 pub(super) async fn replace(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     microversion: Microversion,
     ConsumerPath(consumer): ConsumerPath,
     body: Body,
 ) -> Result<Reply, Problem> {
     let claims = claims_of(&body, Some(&consumer), microversion)?;
     let named = claims.first().map(|claim| claim.consumer);
-    app.store.replace_allocations(claims).await.map_err(|error| refused(error, named))?;
+    changes.replace_allocations(claims).await.refused_as(|why| refused(why, named))?;
     Ok(Reply::no_content())
 }
 
 /// `POST /allocations`: the same for several consumers in one transaction: all claims are accepted,
 /// or none.
 pub(super) async fn replace_many(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     microversion: Microversion,
     body: Body,
 ) -> Result<Reply, Problem> {
     let claims = claims_of(&body, None, microversion)?;
-    app.store.replace_allocations(claims).await.map_err(|error| refused(error, None))?;
+    changes.replace_allocations(claims).await.refused_as(|why| refused(why, None))?;
     Ok(Reply::no_content())
 }
 
@@ -90,15 +91,15 @@ pub(in crate::http) fn claims_of(
 /// `DELETE /allocations/{consumer}`: deletes the allocations of the consumer, without comparing its
 /// generation, and the consumer.
 pub(super) async fn delete(
-    State(app): State<Arc<App>>,
+    Changing { changes, .. }: Changing,
     ConsumerPath(consumer): ConsumerPath,
 ) -> Result<Reply, Problem> {
     let text = consumer.as_str();
     let nothing = || Problem::not_found(Refusal::NoAllocations(text.to_owned()).to_string());
     let consumer = consumer_uuid(text).ok_or_else(nothing)?;
-    let committed = app.store.delete_allocations(consumer).await;
-    committed.map_err(|error| match error {
-        Error::Refused(Refusal::NoAllocations(_)) => nothing(),
+    let committed = changes.delete_allocations(consumer).await;
+    committed.refused_as(|why| match why {
+        Refusal::NoAllocations(_) => nothing(),
         other => other.into(),
     })?;
     Ok(Reply::no_content())
@@ -125,16 +126,15 @@ pub(super) async fn list_of_provider(
 }
 
 /// Returns the problem of a refused claim; `consumer` if the request was for a single one.
-pub(in crate::http) fn refused(error: Error, consumer: Option<Uuid>) -> Problem {
-    match error {
-        Error::Refused(why @ Refusal::ClassNotFound(_)) => Problem::bad_request(match consumer {
+pub(in crate::http) fn refused(why: Refusal, consumer: Option<Uuid>) -> Problem {
+    match why {
+        Refusal::ClassNotFound(_) => Problem::bad_request(match consumer {
             Some(consumer) => {
                 format!("Unable to allocate inventory for consumer {consumer}: {why}")
             }
             None => format!("Unable to allocate inventory {why}"),
         }),
-        Error::Refused(why) => claim_refused(why),
-        other => other.into(),
+        other => claim_refused(other),
     }
 }
 
@@ -155,6 +155,6 @@ pub(super) fn claim_refused(why: Refusal) -> Problem {
             "Inventory and/or allocations changed while attempting to allocate: {why}"
         ))
         .code(Code::ConcurrentUpdate),
-        other => Error::Refused(other).into(),
+        other => other.into(),
     }
 }

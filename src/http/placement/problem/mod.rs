@@ -17,6 +17,7 @@ use crate::auth::policy::Denied;
 use crate::http::api::problem::RETRY_AFTER;
 use crate::http::api::status::{explanation, title};
 use crate::model::Refusal;
+use crate::store;
 
 /// An error of the Placement API.
 pub(in crate::http) type Problem = crate::http::api::problem::Problem<Placement>;
@@ -182,6 +183,25 @@ fn no_token(www_authenticate: &str) -> Response {
 impl From<Denied> for Problem {
     fn from(denied: Denied) -> Self {
         Self::forbidden(denied.to_string())
+    }
+}
+
+/// Conversion of the results of changes.
+pub(super) trait RefusedAs<T> {
+    /// Converts a refusal with `problem`; the result has the faults of the refusal. Other errors
+    /// are converted as for every request.
+    ///
+    /// # Errors
+    /// The change was refused, or failed.
+    fn refused_as(self, problem: impl FnOnce(Refusal) -> Problem) -> Result<T, Problem>;
+}
+
+impl<T> RefusedAs<T> for store::Result<T> {
+    fn refused_as(self, problem: impl FnOnce(Refusal) -> Problem) -> Result<T, Problem> {
+        self.map_err(|error| match error {
+            store::Error::Refused(why, faults) => problem(why).faults(faults),
+            other => other.into(),
+        })
     }
 }
 

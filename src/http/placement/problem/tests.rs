@@ -126,7 +126,7 @@ async fn a_cause_is_for_the_log_only() {
 
 #[test]
 fn refusals_of_the_store_are_404_or_409() {
-    let status = |why: Refusal| Problem::from(Error::Refused(why)).status.as_u16();
+    let status = |why: Refusal| Problem::from(Error::from(why)).status.as_u16();
     assert_eq!(status(Refusal::ClassNotFound("X".to_owned())), 404);
     assert_eq!(status(Refusal::TraitInUse { name: "X".to_owned(), providers: Vec::new() }), 409);
 }
