@@ -7,6 +7,7 @@ must not notice when a replica is killed, stopped or away, and must see 503 when
 
 import argparse
 import contextlib
+import csv
 import json
 import os
 import pathlib
@@ -84,7 +85,9 @@ class Site:
             self.start(name)
         configuration = self.folder / "haproxy.cfg"
         configuration.write_text(balancing((DEPLOY / "haproxy.cfg").read_text()))
-        self.run("balancer", ["haproxy", "-db", "-f", str(configuration)])
+        states = self.folder / "states.cfg"
+        states.write_text(f"global\n    stats socket {self.folder}/states\n")
+        self.run("balancer", ["haproxy", "-db", "-f", str(configuration), "-f", str(states)])
         return self
 
     def __exit__(self, *exception) -> None:
@@ -112,23 +115,30 @@ class Site:
     def is_ready(self, name: str) -> bool:
         return status(f"http://{REPLICAS[name]}:8779/readyz") == 200
 
+    def sees(self, name: str, state: str) -> bool:
+        """Whether HAProxy has checked a replica, as a server of both backends, and found it `UP` or `DOWN`."""
+        with socket.socket(socket.AF_UNIX) as states:
+            states.connect(f"{self.folder}/states")
+            states.sendall(b"show stat\n")
+            rows = csv.DictReader(states.makefile())
+            servers = [row for row in rows if row["svname"] == name]
+        return len(servers) == 2 and all(row["status"] == state and row["check_status"] != "INI" for row in servers)
+
     @contextlib.contextmanager
     def load(self):
-        """Clients that ask all the time; yields the answers that were not 200."""
-        refused: list[int] = []
+        """Clients that send requests all the time; yields the statuses of the responses."""
+        statuses: list[int] = []
         over = threading.Event()
 
-        def ask() -> None:
+        def send() -> None:
             while not over.is_set():
-                said = status(f"http://{BALANCER}:8778/resource_providers")
-                if said != 200:
-                    refused.append(said)
+                statuses.append(status(f"http://{BALANCER}:8778/resource_providers"))
 
-        clients = [threading.Thread(target=ask) for _ in range(4)]
+        clients = [threading.Thread(target=send) for _ in range(4)]
         for client in clients:
             client.start()
         try:
-            yield refused
+            yield statuses
         finally:
             over.set()
             for client in clients:
@@ -314,26 +324,30 @@ class Balanced(unittest.TestCase):
         self.site = self.enterContext(Site(folder))
         for name in REPLICAS:
             until(f"{name} is ready", lambda name=name: self.site.is_ready(name))
-        placement = f"http://{BALANCER}:8778/resource_providers"
-        until("the balancer answers", lambda: status(placement) == 200)
-        # HAProxy has looked at each of them by then.
-        time.sleep(2)
+        until("the balancer responds", lambda: status(f"http://{BALANCER}:8778/resource_providers") == 200)
+        for name in REPLICAS:
+            until(f"the balancer knows {name}", lambda name=name: self.site.sees(name, "UP"))
+
+    def some_responses(self, statuses: list[int]) -> None:
+        """Wait for some more responses, and require that all are 200."""
+        more = len(statuses) + 200
+        until("clients get responses", lambda: len(statuses) > more)
+        self.assertEqual(set(statuses), {200})
 
     def test_clients_do_not_notice_a_replica_that_is_stopped(self) -> None:
-        with self.site.load() as refused:
+        with self.site.load() as statuses:
             self.site.end("berth-1", signal.SIGTERM)
-            time.sleep(3)
+            until("the balancer knows it", lambda: self.site.sees("berth-1", "DOWN"))
+            self.some_responses(statuses)
             self.site.start("berth-1")
-            until("it is ready again", lambda: self.site.is_ready("berth-1"))
-            time.sleep(2)
-        self.assertEqual(refused, [])
+            until("the balancer knows it again", lambda: self.site.sees("berth-1", "UP"))
+            self.some_responses(statuses)
 
     def test_a_replica_that_is_killed_is_replaced(self) -> None:
         self.site.end("berth-2", signal.SIGKILL)
-        time.sleep(4)
-        with self.site.load() as refused:
-            time.sleep(3)
-        self.assertEqual(refused, [])
+        until("the balancer knows it", lambda: self.site.sees("berth-2", "DOWN"))
+        with self.site.load() as statuses:
+            self.some_responses(statuses)
         self.assertEqual(status(f"http://{BALANCER}:8090/v1/status"), 200)
 
     def test_without_the_database_the_balancer_says_503(self) -> None:

@@ -83,9 +83,13 @@ class Shadow:
 
     def settled(self) -> dict:
         """The summary when nothing is left to do."""
-        # What a client has just read is handed over a moment later.
-        time.sleep(0.3)
-        return self.until(lambda it: it["pending"] == {"read": 0, "write": 0})
+        return self.until(lambda it: it["pending"] == {"read": 0, "write": 0} and self.is_complete(it))
+
+    @staticmethod
+    def is_complete(summary: dict) -> bool:
+        """Whether each read is mirrored or known not to be: a read is handed over after the client has its response."""
+        counted = summary["mirrored"]["read"] + sum(summary["not_mirrored"]["read"].values())
+        return counted >= summary["requests"]["read"].get("answered", 0)
 
     def until(self, is_so) -> dict:
         deadline = time.monotonic() + PATIENCE
