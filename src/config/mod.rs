@@ -9,10 +9,10 @@ pub mod database_url;
 mod events;
 pub mod file;
 pub mod flavors;
-mod front;
 mod history;
 mod keystone;
 pub mod nearest;
+mod network;
 mod planner;
 mod policy;
 mod refused;
@@ -29,9 +29,9 @@ pub use self::audit::{AuditFormat, AuditOptions};
 pub use self::candidates::{CandidateOptions, OrderKind};
 pub use self::database::DatabaseOptions;
 pub use self::events::EventOptions;
-pub use self::front::FrontOptions;
 pub use self::history::HistoryOptions;
 pub use self::keystone::KeystoneOptions;
+pub use self::network::NetworkOptions;
 pub use self::planner::{
     Exclusivity, PlannerAddress, PlannerOptions, endpoints as planner_endpoints,
 };
@@ -177,9 +177,9 @@ pub struct Config {
     #[command(flatten)]
     pub candidates: CandidateOptions,
 
-    /// The front.
+    /// Network options.
     #[command(flatten)]
-    pub front: FrontOptions,
+    pub network: NetworkOptions,
 
     /// The planner.
     #[command(flatten)]
@@ -251,9 +251,9 @@ impl Config {
             ));
         }
         wrong.extend(self.database.hosts().err());
-        wrong.extend(self.front.tls().err());
+        wrong.extend(self.network.tls().err());
         wrong.extend(self.candidate_order().err());
-        wrong.extend(self.front.check_flavors().err());
+        wrong.extend(self.network.check_flavors().err());
         wrong.extend(self.traces.settings().err());
         match self.planner.endpoints() {
             Ok(planner) => {
@@ -269,7 +269,7 @@ impl Config {
     fn check_places(&self, planner: &[&Endpoint]) -> Vec<String> {
         let listen = self.listen.iter().map(|it| ("--listen", it));
         let planner = planner.iter().map(|it| ("--planner-listen", *it));
-        let admin = self.front.admin_listen.iter().map(|it| ("--admin-listen", it));
+        let admin = self.network.admin_listen.iter().map(|it| ("--admin-listen", it));
         let places: Vec<(&str, &Endpoint)> = listen.chain(planner).chain(admin).collect();
         let pairs = places.iter().enumerate().flat_map(|(nth, one)| {
             let later = places.iter().skip(nth + 1);

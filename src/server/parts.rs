@@ -36,10 +36,10 @@ impl Parts {
         wrong.extend(config.audit.check().err());
         let policy = value_or_collect(Policy::load(config.policy.source()), &mut wrong);
         // It was checked above that certificate and key are given together.
-        let tls = config.front.tls().ok().flatten().map(Tls::new).transpose();
+        let tls = config.network.tls().ok().flatten().map(Tls::new).transpose();
         let tls = value_or_collect(tls, &mut wrong);
-        let trusted = value_or_collect(config.front.trusted(), &mut wrong);
-        let cors = value_or_collect(config.front.cors(), &mut wrong);
+        let trusted = value_or_collect(config.network.trusted(), &mut wrong);
+        let cors = value_or_collect(config.network.cors(), &mut wrong);
         let identity = value_or_collect(identity(config), &mut wrong);
         let flavors = value_or_collect(flavors(config), &mut wrong);
         match (policy, tls, trusted, cors, identity, flavors) {

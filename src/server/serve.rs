@@ -47,7 +47,7 @@ pub async fn serve(
     read_options: ReadOptions,
     telemetry: &Arc<Telemetry>,
 ) -> Result<(), Failure> {
-    if !config.front.admin_listen.is_empty() {
+    if !config.network.admin_listen.is_empty() {
         metrics::collect();
         count_from_zero(config);
     }
@@ -136,7 +136,7 @@ impl Listening {
             }
         }
         if listening.admin.is_empty() {
-            for endpoint in &config.front.admin_listen {
+            for endpoint in &config.network.admin_listen {
                 listening.admin.push(listen(endpoint, "--admin-listen").await?);
             }
         }
@@ -236,7 +236,7 @@ async fn serve_until(
             .with_identity(identity)
             .with_policy(policy)
             .with_trusted_proxies(trusted);
-        tasks.spawn(http::count_flavors(app.clone(), config.front.counted_flavors()));
+        tasks.spawn(http::count_flavors(app.clone(), config.network.counted_flavors()));
         backend.open(app);
         systemd::status("serving");
         for (what, address) in addresses {
@@ -350,7 +350,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
             GenerationStrategy::DepthFirst => Strategy::DepthFirst,
             GenerationStrategy::BreadthFirst => Strategy::BreadthFirst,
         },
-        max_requests: config.front.max_requests,
+        max_requests: config.network.max_requests,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
         cors,
         planner: config.planner.settings(),

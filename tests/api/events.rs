@@ -35,7 +35,7 @@ pub(crate) async fn with(database: &PgConnectOptions, events: EventSettings) -> 
     Berth::opened(keeping(database), options).await
 }
 
-/// An answer that goes on.
+/// A streaming response.
 pub(crate) struct Following {
     body: BodyDataStream,
     read: Vec<u8>,

@@ -78,14 +78,14 @@ async fn a_head_that_trickles_in_is_not_waited_for() {
     served.stop().await;
 }
 
-/// Asks over a connection that goes on, and gives the server time to see that it is idle again: a
+/// Sends a request over a kept connection, and lets the server see that it is idle again: a
 /// client has the answer before the server has noted that it was sent.
 async fn ask_and_rest(stream: &mut TcpStream) {
     ask(stream).await;
     tokio::time::sleep(SHORT).await;
 }
 
-/// Asks over a connection that goes on.
+/// Sends a request over a kept connection.
 async fn ask(stream: &mut TcpStream) {
     stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();

@@ -23,7 +23,7 @@ class Request:
     body: object = None
     # The rest of the headers; those of a value None are left out.
     headers: dict[str, str | None] = dataclasses.field(default_factory=dict)
-    # Put at the end of the query as it is.
+    # Appended to the query without encoding.
     raw_query: str = ""
     # The kind of request, for the report and for the list of known differences.
     kind: str = ""

@@ -24,8 +24,8 @@ const LATE: u64 = 253_402_300_800;
 /// Checks each certificate in the files of the options.
 pub(super) fn check(config: &Config) -> Vec<Finding> {
     let files: [(&str, Option<&PathBuf>); 4] = [
-        ("--tls-cert", config.front.tls_cert.as_ref()),
-        ("--tls-client-ca", config.front.tls_client_ca.as_ref()),
+        ("--tls-cert", config.network.tls_cert.as_ref()),
+        ("--tls-client-ca", config.network.tls_client_ca.as_ref()),
         ("--keystone-ca-file", config.keystone.keystone_ca_file.as_ref()),
         ("--keystone-cert-file", config.keystone.keystone_cert_file.as_ref()),
     ];

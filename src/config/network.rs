@@ -1,4 +1,4 @@
-//! Options of the front: TLS, proxies, the number of concurrent requests, and CORS.
+//! Network options: TLS, proxies, the number of concurrent requests, and CORS.
 
 use std::path::PathBuf;
 
@@ -13,10 +13,10 @@ use crate::http::layers::proxy::Trusted;
 /// The maximum number of flavors in `/metrics`.
 const FIT_FLAVORS_MAX: usize = 64;
 
-/// Options of the front.
+/// Network options.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network, TLS and CORS")]
-pub struct FrontOptions {
+pub struct NetworkOptions {
     /// Addresses for health checks and metrics, as `ADDRESS:PORT` or `unix:/path`. Default: none.
     ///
     /// Served without TLS and without tokens: `/healthz` (the process answers), `/readyz` (the
@@ -71,7 +71,7 @@ pub struct FrontOptions {
     pub cors_allowed_origin: Vec<String>,
 }
 
-impl FrontOptions {
+impl NetworkOptions {
     /// The proxies whose forwarding headers are trusted.
     ///
     /// # Errors
