@@ -65,8 +65,9 @@ test-rust: install-test
 test-lib: install-test
 	cargo test --locked --lib --test rules --test tidy --test docs --test tools --test version
 
+# These tests mostly wait for servers and databases.
 test-api test-planner: test-%: install-test
-	cargo test --locked --test $*
+	cargo test --locked --test $* -- --test-threads=$(shell expr 2 \* $$(nproc))
 
 $(suites:%=test-%) $(more_suites:%=test-%): test-%: debug
 	tests/$*/run
