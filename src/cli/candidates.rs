@@ -132,10 +132,10 @@ pub(super) async fn ask(
 }
 
 /// Parses the candidates of a response.
-pub(super) fn read(answer: &Value) -> Result<Candidates, Failure> {
+pub(super) fn read(response: &Value) -> Result<Candidates, Failure> {
     let failed =
         |error: serde_json::Error| Failure(format!("the candidates are not as expected: {error}"));
-    Candidates::deserialize(answer).map_err(failed)
+    Candidates::deserialize(response).map_err(failed)
 }
 
 impl Candidates {
@@ -159,10 +159,10 @@ pub(super) async fn names(
         let name = found.as_ref().and_then(|it| it.get("name")?.as_str()).map(str::to_owned);
         Ok::<_, Error>((uuid, name))
     });
-    let mut answers = stream::iter(requests).buffer_unordered(client.concurrency());
+    let mut responses = stream::iter(requests).buffer_unordered(client.concurrency());
     let mut names = HashMap::new();
-    while let Some(answer) = answers.next().await {
-        if let (uuid, Some(name)) = answer? {
+    while let Some(response) = responses.next().await {
+        if let (uuid, Some(name)) = response? {
             names.insert(uuid, name);
         }
     }

@@ -354,12 +354,12 @@ async fn write(
     version: Microversion,
 ) -> Result<(), Failure> {
     let (path, body) = (format!("/allocations/{consumer}"), json!(body));
-    let answer = client.send(Method::PUT, &path, version, Some(&body)).await?;
-    let id = answer.headers().get("x-openstack-request-id").and_then(|id| id.to_str().ok());
-    let hint = id.filter(|_| answer.status() == StatusCode::CONFLICT);
+    let response = client.send(Method::PUT, &path, version, Some(&body)).await?;
+    let id = response.headers().get("x-openstack-request-id").and_then(|id| id.to_str().ok());
+    let hint = id.filter(|_| response.status() == StatusCode::CONFLICT);
     let hint =
         hint.map_or_else(String::new, |id| format!("\nWith Berth, `berth why {id}` shows more."));
-    match answer.expect(StatusCode::NO_CONTENT) {
+    match response.expect(StatusCode::NO_CONTENT) {
         Ok(_) => Ok(()),
         Err(error) => Err(Failure(format!("nothing was written: {error}{hint}"))),
     }

@@ -14,7 +14,7 @@ use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
 use crate::http::operator::views::{Closest, Condition, Explanation};
-use crate::moving::placement_client::{Answer, Client, Microversion};
+use crate::moving::placement_client::{Client, Microversion, ServiceResponse};
 use crate::server::failure::Failure;
 
 /// Path of the resource.
@@ -116,17 +116,17 @@ impl ClaimQuestion<'_> {
     ///
     /// # Errors
     /// The server does not respond, or is not Berth.
-    pub(super) async fn ask(&self, client: &Client) -> Result<Answer, Failure> {
+    pub(super) async fn ask(&self, client: &Client) -> Result<ServiceResponse, Failure> {
         let mut path = format!("{PATH}?holders={}", self.holders);
         if let Some(consumer) = self.consumer {
             path.push_str("&consumer=");
             path.push_str(consumer);
         }
-        let answer = client.send(Method::POST, &path, self.version, Some(self.body)).await?;
-        if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
-            return Err(only_berth(&answer));
+        let response = client.send(Method::POST, &path, self.version, Some(self.body)).await?;
+        if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED) {
+            return Err(only_berth(&response));
         }
-        Ok(answer)
+        Ok(response)
     }
 }
 
@@ -138,23 +138,23 @@ pub(super) async fn ask(
     client: &Client,
     query: &str,
     version: Microversion,
-) -> Result<Answer, Failure> {
+) -> Result<ServiceResponse, Failure> {
     of_berth(client.get(&format!("{PATH}?{query}"), version).await?)
 }
 
 /// Checks that the service is Berth. OpenStack Placement has nothing at this path.
-pub(super) fn of_berth(answer: Answer) -> Result<Answer, Failure> {
-    if answer.status() == StatusCode::NOT_FOUND {
-        return Err(only_berth(&answer));
+pub(super) fn of_berth(response: ServiceResponse) -> Result<ServiceResponse, Failure> {
+    if response.status() == StatusCode::NOT_FOUND {
+        return Err(only_berth(&response));
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// The error for a service that lacks one of Berth's own paths.
-pub(super) fn only_berth(answer: &Answer) -> Failure {
+pub(super) fn only_berth(response: &ServiceResponse) -> Failure {
     Failure(format!(
         "{} does not exist: only Berth has this, and not before this version",
-        answer.url()
+        response.url()
     ))
 }
 
@@ -163,15 +163,15 @@ pub(super) fn only_berth(answer: &Answer) -> Failure {
 /// # Errors
 /// The service is not Berth, or refuses the request.
 pub(super) fn shown<T: DeserializeOwned>(
-    answer: Answer,
+    response: ServiceResponse,
     format: FormatOptions,
     text: impl FnOnce(&T, Colours) -> String,
 ) -> Result<String, Failure> {
-    let answer = of_berth(answer)?.expect(StatusCode::OK)?;
+    let response = of_berth(response)?.expect(StatusCode::OK)?;
     if format.is_json() {
-        return Ok(format!("{:#}", answer.json()?));
+        return Ok(format!("{:#}", response.json()?));
     }
-    Ok(text(&answer.json_as()?, Colours::of_stdout()))
+    Ok(text(&response.json_as()?, Colours::of_stdout()))
 }
 
 /// Extracts the query from a copied text.

@@ -78,8 +78,8 @@ pub struct FitOptions {
 /// The server does not respond, or a query is invalid.
 pub async fn run(options: &FitOptions) -> Result<String, Failure> {
     let client = options.service.reader()?;
-    let answer = client.get(&path(options), options.requests.microversion).await?;
-    shown(answer, options.format, text)
+    let response = client.get(&path(options), options.requests.microversion).await?;
+    shown(response, options.format, text)
 }
 
 impl RequestOptions {

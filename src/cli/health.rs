@@ -165,7 +165,7 @@ fn is_same(listener: &Endpoint, target: &Endpoint) -> bool {
 /// It does not respond, or not with 200.
 pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<()> {
     let request = probe.request();
-    let answer = match endpoint {
+    let response = match endpoint {
         Endpoint::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(STEP_MAX))?;
@@ -176,9 +176,9 @@ pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<(
             let stream = TcpStream::connect_timeout(&reachable(*address), STEP_MAX)?;
             stream.set_read_timeout(Some(STEP_MAX))?;
             stream.set_write_timeout(Some(STEP_MAX))?;
-            let answer =
+            let response =
                 if with_tls { ask(encrypted(stream)?, &request) } else { ask(stream, &request) };
-            match (answer, probe) {
+            match (response, probe) {
                 // A server that demands a client certificate is alive.
                 (Err(error), Probe::Answers) if requires_certificate(&error) => return Ok(()),
                 (Err(error), Probe::IsReady) if requires_certificate(&error) => {
@@ -189,11 +189,11 @@ pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<(
             }
         }
     };
-    if answer.starts_with("HTTP/1.1 200 ") {
+    if response.starts_with("HTTP/1.1 200 ") {
         return Ok(());
     }
-    let status = answer.lines().next().unwrap_or("nothing").to_owned();
-    let words = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
+    let status = response.lines().next().unwrap_or("nothing").to_owned();
+    let words = response.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
     Err(io::Error::other(match (probe, words) {
         (Probe::IsReady, words) if !words.is_empty() => {
             format!("it responded with {status}: {words}")
@@ -213,9 +213,9 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 fn ask(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
     stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.take(4096).read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.take(4096).read_to_string(&mut response)?;
+    Ok(response)
 }
 
 fn encrypted(stream: TcpStream) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {

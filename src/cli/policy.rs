@@ -167,10 +167,10 @@ fn scoped_elsewhere(caller: &Caller) -> bool {
 async fn caller(options: &PolicyCheckOptions) -> Result<Caller, String> {
     if let Some(token) = &options.token {
         let keystone = Arc::new(Keystone::new(options.keystone.read()?)?);
-        let answer =
+        let response =
             keystone.validate(token, false, None).await.map_err(|failure| failure.to_string())?;
-        let answer = answer.ok_or("Keystone does not know the token, or it has expired")?;
-        return Ok(Caller::clone(&answer.caller));
+        let response = response.ok_or("Keystone does not know the token, or it has expired")?;
+        return Ok(Caller::clone(&response.caller));
     }
     if let Some(path) = &options.credentials {
         let failed = |why: &str| format!("{}: {why}", path.display());

@@ -115,12 +115,12 @@ pub(super) async fn bulk(
 ) -> Result<Option<Vec<Provider>>, Failure> {
     let tree = tree.map_or_else(String::new, |uuid| format!("&tree={uuid}"));
     let path = format!("{BULK}?include={}{tree}", parts.join(","));
-    let answer = client.get(&path, version).await?;
-    if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::FORBIDDEN) {
+    let response = client.get(&path, version).await?;
+    if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::FORBIDDEN) {
         return Ok(None);
     }
-    let answer = answer.expect(StatusCode::OK)?;
-    let BulkResponse { mut providers } = answer.json_as()?;
+    let response = response.expect(StatusCode::OK)?;
+    let BulkResponse { mut providers } = response.json_as()?;
     for provider in &mut providers {
         provider.traits.sort_unstable();
         provider.aggregates.sort_unstable();
@@ -165,10 +165,10 @@ pub(super) async fn read(
         let found = client.find(&path, version).await?;
         Ok::<_, Error>((nth, path, found))
     });
-    let mut answers = stream::iter(requests).buffer_unordered(client.concurrency());
+    let mut responses = stream::iter(requests).buffer_unordered(client.concurrency());
     let mut gone: HashSet<String> = HashSet::new();
-    while let Some(answer) = answers.next().await {
-        let (nth, path, found) = answer?;
+    while let Some(response) = responses.next().await {
+        let (nth, path, found) = response?;
         progress.inc(1);
         let Some(provider) = providers.get_mut(nth) else { continue };
         match found {
@@ -176,7 +176,7 @@ pub(super) async fn read(
             Some(body) => provider.add(body).map_err(|why| Failure(format!("{path}: {why}")))?,
         }
     }
-    drop(answers);
+    drop(responses);
     progress.finish_and_clear();
     providers.retain(|it| !gone.contains(&it.uuid));
     Ok(in_order(providers))

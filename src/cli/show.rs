@@ -143,12 +143,12 @@ async fn consumer(
     consumer: &str,
 ) -> Result<Option<Consumer>, Error> {
     let path = format!("/allocations/{}", utf8_percent_encode(consumer, NON_ALPHANUMERIC));
-    let answer = client.get(&path, version).await?.expect(StatusCode::OK)?;
-    let found: OfConsumer = answer.json_as()?;
+    let response = client.get(&path, version).await?.expect(StatusCode::OK)?;
+    let found: OfConsumer = response.json_as()?;
     if found.allocations.is_empty() {
         return Ok(None);
     }
-    let since = answer.headers().get(LAST_MODIFIED).and_then(|it| it.to_str().ok());
+    let since = response.headers().get(LAST_MODIFIED).and_then(|it| it.to_str().ok());
     let held = found.allocations.into_iter().map(|(uuid, portion)| (uuid, portion.resources));
     Ok(Some(Consumer {
         uuid: consumer.to_owned(),

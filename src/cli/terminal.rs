@@ -63,9 +63,9 @@ pub(super) fn confirmed(question: &str, otherwise: &str) -> Result<bool, String>
     }
     let mut stderr = std::io::stderr();
     drop(write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush()));
-    let mut answer = String::new();
-    stdin.lock().read_line(&mut answer).map_err(|error| error.to_string())?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+    let mut response = String::new();
+    stdin.lock().read_line(&mut response).map_err(|error| error.to_string())?;
+    Ok(["y", "yes"].contains(&response.trim().to_lowercase().as_str()))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::audit::AuditLog;
 use crate::auth::policy::Policy;
 use crate::fairness::turns::{Turns, WaitingLimits};
 use crate::fairness::watch::Watch;
-use crate::http::api::large_answers::LargeAnswers;
+use crate::http::api::large_responses::LargeResponses;
 use crate::http::api::refused::{RefusedRequests, RefusedSettings};
 use crate::http::layers::cors::Cors;
 use crate::http::layers::identity::Identity;
@@ -63,7 +63,7 @@ pub struct App {
     /// Limits responses that are streamed while the search runs; each keeps a world in memory.
     pub streams: Turns,
     /// Large responses that are held in memory while they are sent.
-    pub large_answers: Arc<LargeAnswers>,
+    pub large_responses: Arc<LargeResponses>,
     /// Limits responses that read a database snapshot; each uses its own connection.
     pub(super) snapshots: Turns,
     /// Limits event followers.
@@ -84,8 +84,8 @@ impl App {
             policy: Arc::new(Policy::defaults(true)),
             requests: Arc::new(Semaphore::new(options.max_requests)),
             streams: Turns::new(options.streams_max, most_of_one(options.streams_max)),
-            large_answers: LargeAnswers::new(
-                options.large_answers_max,
+            large_responses: LargeResponses::new(
+                options.large_responses_max,
                 options.stream_timeout,
                 Watch::default(),
             ),
@@ -184,7 +184,7 @@ pub struct Options {
     /// Maximum number of responses streamed while the search runs.
     pub streams_max: usize,
     /// Maximum size of all large responses held in memory, in bytes.
-    pub large_answers_max: usize,
+    pub large_responses_max: usize,
     /// Timeout for sending a large or streamed response, however slowly the client reads.
     pub stream_timeout: Duration,
     /// Maximum time a response waits to be streamed.
@@ -284,7 +284,7 @@ impl Default for Options {
             body_timeout: Duration::from_secs(30),
             search_timeout: Duration::from_secs(10),
             streams_max: 16,
-            large_answers_max: 256 * 1024 * 1024,
+            large_responses_max: 256 * 1024 * 1024,
             stream_timeout: Duration::from_mins(5),
             stream_wait: Duration::from_secs(10),
             max_uri_bytes: 64 * 1024,

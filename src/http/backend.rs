@@ -71,7 +71,7 @@ impl Backend {
                     // Boxed, because the layers outside move what they wait for.
                     let response = async move {
                         let store = opened.get().map(|opened| opened.app.store.clone());
-                        health::answer(&readiness, store, request).await
+                        health::respond(&readiness, store, request).await
                     };
                     return Either::Left(Box::pin(response));
                 }
@@ -100,7 +100,7 @@ impl Backend {
     }
 
     /// Handles a request of a connection.
-    pub(super) fn answer(
+    pub(super) fn respond(
         &self,
         connection: Connection,
         mut request: Request,

@@ -39,10 +39,10 @@ pub use operator::count_flavors;
 pub use placement::write_candidates;
 
 /// Handles a request with the complete service, as the server and the tests use it.
-pub async fn answer(
+pub async fn respond(
     connection: Connection,
     app: impl Into<Arc<App>>,
     request: Request,
 ) -> Response {
-    Backend::from(app.into()).answer(connection, request).await
+    Backend::from(app.into()).respond(connection, request).await
 }

@@ -56,7 +56,7 @@ impl<C: Clone> Connections<C> {
         let why = match attempt(self.kept.clone(), request).await {
             Err(Failure::Broken(why)) => why,
             // Some servers send this, unrequested, when they close an idle connection.
-            Ok(answer) if answer.status() == Some(StatusCode::REQUEST_TIMEOUT) => {
+            Ok(response) if response.status() == Some(StatusCode::REQUEST_TIMEOUT) => {
                 "the server waited too long for a request".to_owned()
             }
             outcome => return outcome,

@@ -128,11 +128,11 @@ impl HttpClient {
     /// # Errors
     /// No response came.
     pub(crate) async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let answer = self.0.exchange(request.build()?, |client, request| async move {
+        let response = self.0.exchange(request.build()?, |client, request| async move {
             Ok(client.execute(request).await?)
         });
         // Boxed, because it holds two requests, and callers hold it.
-        Box::pin(answer).await
+        Box::pin(response).await
     }
 
     /// Sends a request, and reads the complete response, with a body of at most `body_max` bytes.

@@ -118,8 +118,8 @@ impl Feed {
     }
 
     async fn refreshed(&self) -> Result<Arc<World>> {
-        let (answer, done) = oneshot::channel();
-        self.waiters.try_send(answer).map_err(|error| match error {
+        let (response, done) = oneshot::channel();
+        self.waiters.try_send(response).map_err(|error| match error {
             TrySendError::Full(_) => {
                 Error::Unavailable("too many requests wait for a refresh".to_owned())
             }

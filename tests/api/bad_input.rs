@@ -6,17 +6,17 @@ use berth::http::Options;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::app::{Answer, Berth};
+use crate::support::app::{ApiResponse, Berth};
 use crate::support::cloud::claim_body;
 use crate::support::postgres;
 
 /// Posts exactly this text, called JSON.
-async fn post_text(berth: &Berth, path: &str, text: &str) -> Answer {
+async fn post_text(berth: &Berth, path: &str, text: &str) -> ApiResponse {
     berth.ask(Method::POST, path, Some(text.as_bytes().to_vec())).await
 }
 
 /// Puts exactly this text, called JSON.
-async fn put_text(berth: &Berth, path: &str, text: &str) -> Answer {
+async fn put_text(berth: &Berth, path: &str, text: &str) -> ApiResponse {
     berth.ask(Method::PUT, path, Some(text.as_bytes().to_vec())).await
 }
 
@@ -28,7 +28,7 @@ async fn u1_a_uuid_is_the_same_in_any_case() {
     berth.get(&format!("/resource_providers/{upper}")).await.expect(200);
     // Where the original needs dashes, so does Berth.
     berth.get(&format!("/resource_providers/{simple}")).await.expect(404);
-    let count = |answer: Answer| answer.json()["resource_providers"].as_array().unwrap().len();
+    let count = |answer: ApiResponse| answer.json()["resource_providers"].as_array().unwrap().len();
     let listed = berth.get(&format!("/resource_providers?uuid={upper}")).await.expect(200);
     assert_eq!(count(listed), 1);
     berth.get(&format!("/resource_providers?uuid={simple}")).await.expect(400);

@@ -4,7 +4,7 @@ use axum::http::Method;
 use berth::http::app::Options;
 use berth::http::layers::cors::Cors;
 
-use crate::support::app::{Answer, Berth};
+use crate::support::app::{ApiResponse, Berth};
 use crate::support::postgres;
 
 const PAGE: &str = "https://horizon.example.com";
@@ -15,7 +15,7 @@ async fn berth() -> Berth {
     Berth::with(&postgres::database().await, options).await
 }
 
-fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+fn header<'a>(answer: &'a ApiResponse, name: &str) -> Option<&'a str> {
     answer.headers.get(name).map(|value| value.to_str().unwrap())
 }
 

@@ -7,14 +7,14 @@ use berth::http::Options;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::support::app::{Answer, Berth};
+use crate::support::app::{ApiResponse, Berth};
 use crate::support::postgres;
 
 /// Sends exactly this.
-async fn send(berth: &Berth, request: Request<Body>) -> Answer {
+async fn send(berth: &Berth, request: Request<Body>) -> ApiResponse {
     let (head, body) = berth.answer(request).await.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
-    Answer { status: head.status.as_u16(), headers: head.headers, body }
+    ApiResponse { status: head.status.as_u16(), headers: head.headers, body }
 }
 
 /// A request with these headers and nothing else.

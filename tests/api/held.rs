@@ -8,7 +8,7 @@ use sqlx::{Connection, Executor, PgConnection, Postgres, Transaction};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
-use crate::support::app::{Answer, Berth};
+use crate::support::app::{ApiResponse, Berth};
 use crate::support::cloud::Host;
 use crate::support::cluster::until;
 
@@ -29,7 +29,7 @@ fn claim(
     consumer: Uuid,
     generation: Option<i64>,
     wants: Vec<(Host, &'static str, i64)>,
-) -> JoinHandle<Answer> {
+) -> JoinHandle<ApiResponse> {
     let berth = berth.clone();
     tokio::spawn(async move { berth.claim(consumer, generation, &wants).await })
 }

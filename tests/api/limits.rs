@@ -251,7 +251,7 @@ async fn head(stream: &mut UnixStream) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_do_not_take_in_lists_hold_a_bounded_amount_and_others_are_served() {
     const BYTES_MAX: usize = 6 << 20;
-    let options = Options { large_answers_max: BYTES_MAX, ..Options::default() };
+    let options = Options { large_responses_max: BYTES_MAX, ..Options::default() };
     let database = postgres::database().await;
     postgres::add_providers(&database, 4000).await;
     let berth = Berth::with(&database, options).await;
@@ -259,7 +259,7 @@ async fn clients_that_do_not_take_in_lists_hold_a_bounded_amount_and_others_are_
     let path = directory.path().join("berth.sock");
     let served = Served::at(&berth, &[Endpoint::Unix(path.clone())], wide()).await;
     let list = get("/resource_providers");
-    let answers = berth.app().large_answers;
+    let answers = berth.app().large_responses;
     let mut slow = Vec::new();
     while slow.len() < 6 {
         let mut stream = UnixStream::connect(&path).await.unwrap();

@@ -8,7 +8,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use uuid::{Uuid, uuid};
 
-use crate::support::app::{Answer, Berth};
+use crate::support::app::{ApiResponse, Berth};
 use crate::support::cloud::{Host, claim_body};
 
 const AGGREGATE: Uuid = uuid!("5c0bfa84-6b1c-4bbd-9d2f-7e8a4c3de901");
@@ -31,7 +31,7 @@ async fn cloud() -> (Berth, Host) {
 }
 
 /// The parts of a response that depend on the version: status, content, members, headers.
-fn outline(answer: &Answer) -> String {
+fn outline(answer: &ApiResponse) -> String {
     let mut text = answer.status.to_string();
     for name in ["location", "last-modified", "cache-control"] {
         if answer.headers.contains_key(name) {

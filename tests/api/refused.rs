@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth::http::{Options, RefusedSettings};
 use serde_json::{Value, json};
 
-use crate::support::app::{Answer, Berth};
+use crate::support::app::{ApiResponse, Berth};
 use crate::support::cluster::until;
 use crate::support::postgres;
 use crate::support::process::Server;
@@ -19,7 +19,7 @@ async fn keeping(refused: RefusedSettings) -> Berth {
     Berth::with(&postgres::database().await, options).await
 }
 
-fn id(answer: &Answer) -> String {
+fn id(answer: &ApiResponse) -> String {
     answer.headers["x-openstack-request-id"].to_str().unwrap().to_owned()
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::support::app::{Answer, Berth};
+use crate::support::app::{ApiResponse, Berth};
 use crate::support::cloud::{Host, claim_body};
 
 /// A host whose GPU becomes a provider below it, and a consumer with allocations of both.
@@ -41,7 +41,7 @@ impl Cloud {
         json!({self.consumer.to_string(): claim_body(Some(generation), &wants)})
     }
 
-    async fn reshape(&self, inventories: Value, allocations: Value) -> Answer {
+    async fn reshape(&self, inventories: Value, allocations: Value) -> ApiResponse {
         let body = json!({"inventories": inventories, "allocations": allocations});
         self.berth.post("/reshaper", body).await
     }

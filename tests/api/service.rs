@@ -27,7 +27,7 @@ async fn every_answer_has_a_request_id_of_its_own() {
     let one = berth.get("/").await;
     let theirs = format!("req-{}", Uuid::new_v4());
     let other = berth.header("x-openstack-request-id", &theirs).get("/nowhere").await.expect(404);
-    let id = |answer: &crate::support::app::Answer| {
+    let id = |answer: &crate::support::app::ApiResponse| {
         answer.headers["x-openstack-request-id"].to_str().unwrap().to_owned()
     };
     assert!(id(&one).starts_with("req-"));
@@ -47,7 +47,7 @@ async fn a_request_under_way_takes_little_room() {
     let app = Arc::new(Berth::new().await.app());
     for api in [Api::Placement, Api::Planner] {
         let connection = http::Connection { api, peer: Peer::Unix, secure: false };
-        let answer = http::answer(
+        let answer = http::respond(
             connection,
             Arc::clone(&app),
             Request::get("/").header("host", "localhost").body(Body::empty()).unwrap(),

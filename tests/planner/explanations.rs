@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use crate::dice::Dice;
-use crate::site::{Answer, Asker, Host, Site};
+use crate::site::{Asker, Host, Site, SiteResponse};
 use crate::stack::{flavored, group, having, plan, server, store_group, stored, with};
 use crate::trees::provider;
 
@@ -151,7 +151,7 @@ async fn stored_groups_are_named() {
 
 /// Returns whether there is a placement, by a dry run.
 async fn fits(asker: &Asker, resources: Value) -> bool {
-    let answer: Answer = asker.post("/v1/plans?dry_run=true", plan("s", resources)).await;
+    let answer: SiteResponse = asker.post("/v1/plans?dry_run=true", plan("s", resources)).await;
     assert!([200, 409].contains(&answer.status), "{}", answer.text());
     answer.status == 200
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::site::{Answer, Asker, Site};
+use crate::site::{Asker, Site, SiteResponse};
 use crate::stack::{counts, create, finish, group, having, host, plan, server, usages, with};
 
 /// Returns `count` servers of 1 `VCPU`, `s0`, ..., in a group with these properties.
@@ -32,7 +32,7 @@ fn sorted(counts: &BTreeMap<String, usize>) -> Vec<usize> {
     counts
 }
 
-async fn make(asker: &Asker, resources: Value) -> Answer {
+async fn make(asker: &Asker, resources: Value) -> SiteResponse {
     asker.post("/v1/plans", plan("stack", resources)).await
 }
 

@@ -28,7 +28,7 @@ async fn cards(site: &Site, hosts: &[Uuid], kilobits: i64) {
     }
 }
 
-fn ignored(answer: &crate::site::Answer) -> Value {
+fn ignored(answer: &crate::site::SiteResponse) -> Value {
     serde_json::from_str(answer.header("berth-ignored")).unwrap_or_default()
 }
 

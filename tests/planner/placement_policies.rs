@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::site::{Answer, Asker, Host, Site};
+use crate::site::{Asker, Host, Site, SiteResponse};
 use crate::stack::{arrive, counts, finish, hosts, plan, server, usages};
 
 /// Returns `count` servers of 1 `VCPU`.
@@ -19,7 +19,7 @@ fn servers(count: usize) -> Value {
 }
 
 /// Makes a plan of `count` servers under a policy.
-async fn make(asker: &Asker, stack: &str, count: usize, policy: &Value) -> Answer {
+async fn make(asker: &Asker, stack: &str, count: usize, policy: &Value) -> SiteResponse {
     let mut body = plan(stack, servers(count));
     body["policy"] = policy.clone();
     asker.post("/v1/plans", body).await
@@ -32,7 +32,7 @@ fn sorted(counts: &BTreeMap<String, usize>) -> Vec<usize> {
     counts
 }
 
-fn quality(answer: &Answer) -> Value {
+fn quality(answer: &SiteResponse) -> Value {
     serde_json::from_str(answer.header("berth-plan")).unwrap()
 }
 

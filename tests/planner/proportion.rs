@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::site::{Answer, Asker, Site};
+use crate::site::{Asker, Site, SiteResponse};
 use crate::stack::{create, group, having, plan, server, with};
 
 /// A request of some size.
@@ -229,7 +229,7 @@ fn effort(
     let (method, path, body) = (load.make)(size);
     let body = body.map(|body| body.to_string().into_bytes());
     assert!(body.as_ref().is_none_or(|body| body.len() <= 1 << 20), "{}", load.name);
-    let mut answer: Option<Answer> = None;
+    let mut answer: Option<SiteResponse> = None;
     let counted = allocation_counter::measure(|| {
         answer = Some(runtime.block_on(asker.ask(method, &path, body)));
     });

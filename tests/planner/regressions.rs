@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::site::{Answer, Asker, Host, Site};
+use crate::site::{Asker, Host, Site, SiteResponse};
 
 const HOST: [i64; 3] = [16, 16_000, 1_000];
 
@@ -25,7 +25,7 @@ fn assignment(kind: &str, level: &str, members: &[&str]) -> Value {
     json!({"type": "ATT::Valet::GroupAssignment", "properties": properties})
 }
 
-async fn create(asker: &Asker, stack: &str, resources: Value) -> Answer {
+async fn create(asker: &Asker, stack: &str, resources: Value) -> SiteResponse {
     let body = json!({"plan_name": stack, "stack_id": stack, "resources": resources});
     asker.post("/v1/plans", body).await
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::site::{Answer, Asker, Site};
+use crate::site::{Asker, Site, SiteResponse};
 
 /// The project whose stacks these are.
 pub const PROJECT: &str = "5c0ff8a4-3a3d-4c4e-9f5e-2b6a0e6f1d33";
@@ -103,12 +103,12 @@ impl Site {
     }
 
     /// Claims for an instance.
-    pub async fn claims(&self, instance: Uuid, body: Value) -> Answer {
+    pub async fn claims(&self, instance: Uuid, body: Value) -> SiteResponse {
         self.placement().put(&format!("/allocations/{instance}"), body).await
     }
 
     /// Reserves a placement for an instance.
-    pub async fn reserves(&self, placement: &Value, instance: Uuid) -> Answer {
+    pub async fn reserves(&self, placement: &Value, instance: Uuid) -> SiteResponse {
         let path = format!("/v1/placements/{}", text(&placement["id"]));
         self.planner().post(&path, json!({"resource_id": instance})).await
     }

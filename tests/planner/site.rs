@@ -37,7 +37,7 @@ enum Server {
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct SiteResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
@@ -247,24 +247,24 @@ impl Asker {
         self
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> SiteResponse {
         self.ask("GET", path, None).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> SiteResponse {
         self.ask("DELETE", path, None).await
     }
 
-    pub async fn put(&self, path: &str, body: Value) -> Answer {
+    pub async fn put(&self, path: &str, body: Value) -> SiteResponse {
         self.ask("PUT", path, Some(body.to_string().into_bytes())).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, body: Value) -> SiteResponse {
         self.ask("POST", path, Some(body.to_string().into_bytes())).await
     }
 
     /// Asks with exactly these bytes as the body.
-    pub async fn ask(&self, method: &str, path: &str, body: Option<Vec<u8>>) -> Answer {
+    pub async fn ask(&self, method: &str, path: &str, body: Option<Vec<u8>>) -> SiteResponse {
         let began = Instant::now();
         loop {
             let answer = self.try_ask(method, path, body.clone()).await;
@@ -275,7 +275,7 @@ impl Asker {
             // unknown whether it was made.
             let missed = answer.as_ref().map_or(true, |answer| answer.status == 503);
             if method != "GET" || !missed || began.elapsed() > RETURN_MAX {
-                let none = |error: reqwest::Error| Answer {
+                let none = |error: reqwest::Error| SiteResponse {
                     status: 503,
                     headers: HeaderMap::new(),
                     body: format!("no answer: {error}").into_bytes(),
@@ -291,7 +291,7 @@ impl Asker {
         method: &str,
         path: &str,
         body: Option<Vec<u8>>,
-    ) -> reqwest::Result<Answer> {
+    ) -> reqwest::Result<SiteResponse> {
         let method = method.parse().unwrap();
         let mut request = self.client.request(method, format!("{}{path}", self.base));
         if body.is_some() {
@@ -302,11 +302,11 @@ impl Asker {
         }
         let answer = request.body(body.unwrap_or_default()).send().await?;
         let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
-        Ok(Answer { status, headers, body: answer.bytes().await?.to_vec() })
+        Ok(SiteResponse { status, headers, body: answer.bytes().await?.to_vec() })
     }
 }
 
-impl Answer {
+impl SiteResponse {
     /// Fails unless the status is this one.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::crowd::Crowd;
 use crate::dice::Dice;
 use crate::requests::{amounts, claim, claimable, group, plan, server_in, text};
-use crate::site::{Answer, Host, Site};
+use crate::site::{Host, Site, SiteResponse};
 use crate::storm_stacks::{STORED, Stack, any_groups, any_server};
 use crate::truth::Known;
 
@@ -74,7 +74,7 @@ impl Storm {
         }
     }
 
-    pub fn note(&self, what: &'static str, answer: &Answer) {
+    pub fn note(&self, what: &'static str, answer: &SiteResponse) {
         let status = answer.status;
         let fine = (200..500).contains(&status) || status == 503;
         assert!(fine, "{what}: {status} {}", answer.text());
@@ -161,7 +161,7 @@ impl Client {
 
     /// Lists a stack whose plan exists or may exist, so that a client ends it at some time. Another client may have
     /// tried to end it before it was made, and taken it off the list.
-    fn list_made(&self, stack: &Stack, answer: &Answer) {
+    fn list_made(&self, stack: &Stack, answer: &SiteResponse) {
         if [201, UNKNOWN].contains(&answer.status) {
             self.storm.list(stack);
         }
@@ -282,7 +282,7 @@ impl Client {
         self.storm.note("arrive", &answer);
     }
 
-    async fn put(&self, instance: Uuid, allocations: Value) -> Answer {
+    async fn put(&self, instance: Uuid, allocations: Value) -> SiteResponse {
         let path = format!("/allocations/{instance}");
         let shown = self.site.placement().get(&path).await.expect(200).json();
         let generation = shown["consumer_generation"].as_i64();

@@ -33,7 +33,7 @@ async fn site() -> (Site, Usages) {
     (site, before)
 }
 
-fn ignored(answer: &crate::site::Answer) -> Value {
+fn ignored(answer: &crate::site::SiteResponse) -> Value {
     serde_json::from_str(answer.header("berth-ignored")).unwrap_or_default()
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::site::{Answer, Asker, Site};
+use crate::site::{Asker, Site, SiteResponse};
 use crate::stack::{
     Usages, create, finish, group, having, placements, plan, server, show, usages, with,
 };
@@ -39,7 +39,7 @@ async fn site() -> (Site, Usages) {
 
 /// Fails unless an answer is a good one, or an error in words.
 #[track_caller]
-fn check_response(answer: &Answer, asked: &str) {
+fn check_response(answer: &SiteResponse, asked: &str) {
     let asked = asked.chars().take(300).collect::<String>();
     assert!([200, 201, 400, 409].contains(&answer.status), "{asked}: {}", answer.text());
     if answer.status >= 400 {

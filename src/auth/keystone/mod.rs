@@ -80,9 +80,9 @@ pub struct Keystone {
     known: Lanes,
     unknown: Lanes,
     /// Queries about tokens.
-    token_queries: Arc<Queries<TokenKey, Answer<Arc<Token>>>>,
+    token_queries: Arc<Queries<TokenKey, CachedResult<Arc<Token>>>>,
     /// Queries about projects.
-    project_queries: Arc<Queries<ProjectKey, Answer<()>>>,
+    project_queries: Arc<Queries<ProjectKey, CachedResult<()>>>,
     timeout: Duration,
     cache_time: Duration,
 }
@@ -91,7 +91,7 @@ pub struct Keystone {
 type ProjectKey = [u8; 32];
 
 /// Keystone's response: `None` if the token is invalid, or the project does not exist.
-type Answer<T> = Result<Option<T>, Unavailable>;
+type CachedResult<T> = Result<Option<T>, Unavailable>;
 
 /// The limits of concurrent queries.
 #[derive(Debug)]
@@ -165,12 +165,12 @@ impl Keystone {
         from: Option<IpAddr>,
     ) -> Result<Option<Arc<Token>>, Unavailable> {
         let key = cache::key(token, allow_expired);
-        let answer = match self.cache.get(key).await {
+        let response = match self.cache.get(key).await {
             Some(known) => known,
             None => self.in_time(self.ask_about_token(key, token, from)).await?,
         };
         let now = OffsetDateTime::now_utc();
-        Ok(answer.filter(|token| allow_expired || token.expires > now))
+        Ok(response.filter(|token| allow_expired || token.expires > now))
     }
 
     /// Returns whether a project with this id exists. The response is cached only if it was late.
@@ -188,7 +188,7 @@ impl Keystone {
     /// Waits for a result until the timeout of requests. The query continues after that.
     async fn in_time<T>(
         &self,
-        answer: impl Future<Output = Option<Answer<T>>>,
+        answer: impl Future<Output = Option<CachedResult<T>>>,
     ) -> Result<Option<T>, Unavailable> {
         match timeout(self.timeout, answer).await {
             Ok(Some(answer)) => answer,
@@ -206,7 +206,7 @@ impl Keystone {
         key: TokenKey,
         token: &str,
         from: Option<IpAddr>,
-    ) -> Option<Answer<Arc<Token>>> {
+    ) -> Option<CachedResult<Arc<Token>>> {
         let start = |shared_query: Arc<Query<_, _>>| {
             let (keystone, token) = (Arc::clone(self), token.to_owned());
             async move {
@@ -219,8 +219,8 @@ impl Keystone {
                 let lanes = if is_known { &keystone.known } else { &keystone.unknown };
                 let validate = async {
                     let began = Instant::now();
-                    let answer = keystone.session.validate(&token, allow_expired).await?;
-                    let entry = keystone.entry(answer, began.elapsed());
+                    let response = keystone.session.validate(&token, allow_expired).await?;
+                    let entry = keystone.entry(response, began.elapsed());
                     Ok(keystone.cache.put(key, entry).await)
                 };
                 keystone.query_in_turn(lanes, from, &shared_query, validate).await
@@ -229,7 +229,11 @@ impl Keystone {
         self.token_queries.result(key, start).await
     }
 
-    async fn ask_about_project(self: &Arc<Self>, key: ProjectKey, id: &str) -> Option<Answer<()>> {
+    async fn ask_about_project(
+        self: &Arc<Self>,
+        key: ProjectKey,
+        id: &str,
+    ) -> Option<CachedResult<()>> {
         let start = |shared_query: Arc<Query<_, _>>| {
             let (keystone, id) = (Arc::clone(self), id.to_owned());
             async move {
@@ -253,9 +257,9 @@ impl Keystone {
         &self,
         lanes: &Lanes,
         from: Option<IpAddr>,
-        shared_query: &Query<K, Answer<T>>,
-        query: impl Future<Output = Answer<T>>,
-    ) -> Option<Answer<T>> {
+        shared_query: &Query<K, CachedResult<T>>,
+        query: impl Future<Output = CachedResult<T>>,
+    ) -> Option<CachedResult<T>> {
         let client = client::client(from);
         let turn = tokio::select! {
             turn = lanes.prompt.turn(client).instrument(span!("queue")) => turn,
@@ -267,16 +271,16 @@ impl Keystone {
         };
         let began = Instant::now();
         let mut query = std::pin::pin!(query);
-        if let Ok(answer) = timeout(self.timeout, &mut query).await {
-            return Some(answer);
+        if let Ok(response) = timeout(self.timeout, &mut query).await {
+            return Some(response);
         }
         drop(turn);
         let Some(_place) = lanes.late.turn_now(client) else {
             return Some(Err(self.no_answer()));
         };
         tracing::debug!("waiting longer for Keystone, to cache its late response");
-        let answer = timeout_at(began + self.late_max(), query).await;
-        match &answer {
+        let response = timeout_at(began + self.late_max(), query).await;
+        match &response {
             Ok(Ok(_)) => tracing::info!(
                 took_ms = milliseconds(began.elapsed()),
                 "Keystone responded after the timeout of requests"
@@ -284,7 +288,7 @@ impl Keystone {
             Ok(Err(failure)) => tracing::debug!(%failure, "Keystone failed late"),
             Err(_) => tracing::debug!("Keystone did not respond later either"),
         }
-        Some(answer.unwrap_or_else(|_| Err(self.no_answer())))
+        Some(response.unwrap_or_else(|_| Err(self.no_answer())))
     }
 
     /// Returns the maximum duration of a query. Its result is cached for at most the cache time from its start, so
@@ -295,13 +299,13 @@ impl Keystone {
 
     /// Makes the cache entry of a response. Keystone may have checked the token when the query arrived, so the time
     /// that it took counts.
-    fn entry(&self, answer: Option<Token>, took: Duration) -> CacheEntry {
-        let Some(answer) = answer else {
+    fn entry(&self, response: Option<Token>, took: Duration) -> CacheEntry {
+        let Some(response) = response else {
             return CacheEntry { token: None, ttl: BAD_TTL.min(self.cache_time) };
         };
-        let lives = answer.expires - OffsetDateTime::now_utc();
+        let lives = response.expires - OffsetDateTime::now_utc();
         let ttl = self.cache_time.saturating_sub(took);
         let ttl = ttl.min(lives.try_into().unwrap_or(Duration::ZERO));
-        CacheEntry { token: Some(Arc::new(answer)), ttl }
+        CacheEntry { token: Some(Arc::new(response)), ttl }
     }
 }

@@ -43,28 +43,28 @@ where
     where
         F: Future<Output = Option<A>> + Send + 'static,
     {
-        let mut answer = {
+        let mut response = {
             let mut in_flight = self.in_flight();
             if let Some(sender) = in_flight.get(&key) {
                 sender.subscribe()
             } else {
-                let (sender, answer) = watch::channel(None);
+                let (sender, response) = watch::channel(None);
                 let sender = Arc::new(sender);
                 in_flight.insert(key, Arc::clone(&sender));
                 let query = Arc::new(Query { queries: Arc::clone(self), key, sender });
                 let result = start(Arc::clone(&query));
                 let task = async move {
-                    if let Some(answer) = result.await {
+                    if let Some(response) = result.await {
                         query.end();
-                        query.sender.send_replace(Some(answer));
+                        query.sender.send_replace(Some(response));
                     }
                 };
                 let task = request_context::carried(request_context::current(), task);
                 tokio::spawn(task.in_current_span());
-                answer
+                response
             }
         };
-        answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone())
+        response.wait_for(Option::is_some).await.ok().and_then(|response| response.clone())
     }
 
     /// Returns the number of queries in flight.

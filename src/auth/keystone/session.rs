@@ -108,9 +108,9 @@ impl Session {
             let subject = (SUBJECT_TOKEN, subject.clone());
             (url, HeaderMap::from_iter([subject, (ACCESS_RULES, ACCESS_RULES_VERSION)]))
         };
-        let answer = self.query(request).await?;
-        match answer.status {
-            StatusCode::OK => Token::parse(&answer.body).map(Some).map_err(Unavailable),
+        let response = self.query(request).await?;
+        match response.status {
+            StatusCode::OK => Token::parse(&response.body).map(Some).map_err(Unavailable),
             StatusCode::NOT_FOUND => Ok(None),
             other => Err(Unavailable(format!("it responded to a token validation with {other}"))),
         }
@@ -124,8 +124,9 @@ impl Session {
 
     /// Returns whether a project with this id exists.
     pub(super) async fn has_project(&self, id: &str) -> Result<bool, Unavailable> {
-        let answer = self.query(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
-        match answer.status {
+        let response =
+            self.query(|own| (project_url(&own.tokens_url, id), HeaderMap::new())).await?;
+        match response.status {
             StatusCode::OK => Ok(true),
             StatusCode::NOT_FOUND => Ok(false),
             StatusCode::FORBIDDEN => Err(Unavailable(
@@ -143,9 +144,9 @@ impl Session {
         request: impl Fn(&OwnToken) -> (Url, HeaderMap),
     ) -> Result<CompleteResponse, Unavailable> {
         let own = self.own_token(None).await?;
-        let answer = self.query_with(&own, &request).await?;
-        if answer.status != StatusCode::UNAUTHORIZED {
-            return Ok(answer);
+        let response = self.query_with(&own, &request).await?;
+        if response.status != StatusCode::UNAUTHORIZED {
+            return Ok(response);
         }
         // The token was revoked, or Keystone has lost it.
         tracing::info!("Keystone no longer accepts Berth's own token; getting a new one");
@@ -200,10 +201,10 @@ impl Session {
 
     async fn authenticate(&self) -> Result<OwnToken, Unavailable> {
         let request = self.options.credentials.request();
-        let answer = self
+        let response = self
             .send(Method::POST, self.auth_url.clone(), HeaderMap::new(), Some(&request))
             .await?;
-        let status = answer.status;
+        let status = response.status;
         if status == StatusCode::UNAUTHORIZED {
             return Err(Unavailable("it does not accept Berth's own credentials (401)".to_owned()));
         }
@@ -211,10 +212,10 @@ impl Session {
             let why = format!("it responded to the request for Berth's own token with {status}");
             return Err(Unavailable(why));
         }
-        let header = answer.headers.get(SUBJECT_TOKEN).cloned();
+        let header = response.headers.get(SUBJECT_TOKEN).cloned();
         let mut header = header.ok_or_else(|| Unavailable("it issued no token".to_owned()))?;
         header.set_sensitive(true);
-        let issued = Issued::parse(&answer.body).map_err(Unavailable)?;
+        let issued = Issued::parse(&response.body).map_err(Unavailable)?;
         let lives = issued.expires - OffsetDateTime::now_utc();
         let before = time::Duration::min(lives / 4, RENEW_BEFORE);
         let tokens_url = self.tokens_url(&issued);
@@ -290,11 +291,11 @@ async fn recorded(
     span: &Span,
 ) -> Result<CompleteResponse, ExchangeError> {
     let began = Instant::now();
-    let answer = exchange.await;
-    let result = match &answer {
-        Ok(answer) => {
-            span.record("http.response.status_code", i64::from(answer.status.as_u16()));
-            answer.status.as_str().to_owned()
+    let response = exchange.await;
+    let result = match &response {
+        Ok(response) => {
+            span.record("http.response.status_code", i64::from(response.status.as_u16()));
+            response.status.as_str().to_owned()
         }
         Err(ExchangeError::Failed(Failure::TimedOut)) => "timeout".to_owned(),
         Err(ExchangeError::Failed(Failure::NotConnected(_))) => "not_connected".to_owned(),
@@ -302,12 +303,12 @@ async fn recorded(
             "failed".to_owned()
         }
     };
-    if answer.is_err() {
+    if response.is_err() {
         span.record("error.type", result.as_str());
     }
     counter!(REQUESTS, "result" => result).increment(1);
     histogram!("berth_keystone_request_duration_seconds").record(began.elapsed());
-    answer
+    response
 }
 
 /// Returns the URL of tokens, from Keystone's URL with or without a version.

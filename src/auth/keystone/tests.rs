@@ -29,7 +29,7 @@ struct Fake {
     strangers: Arc<Semaphore>,
 }
 
-async fn answer(State(fake): State<Fake>, method: Method, headers: HeaderMap) -> Response {
+async fn respond(State(fake): State<Fake>, method: Method, headers: HeaderMap) -> Response {
     let expires = (OffsetDateTime::now_utc() + time::Duration::hours(1)).format(&Rfc3339).unwrap();
     let body = json!({"token": {"user": {"id": "u"}, "expires_at": expires}}).to_string();
     if method == Method::POST {
@@ -63,7 +63,7 @@ impl Scene {
         let fake = Fake { queries: sender, strangers: Arc::clone(&strangers) };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let auth_url = format!("http://{}", listener.local_addr().unwrap());
-        let router = axum::Router::new().fallback(answer).with_state(fake);
+        let router = axum::Router::new().fallback(respond).with_state(fake);
         tokio::spawn(async move { axum::serve(listener, router).await });
         let options = Options {
             auth_url,
@@ -84,8 +84,8 @@ impl Scene {
 
     async fn is_valid(&self, token: &str, from: &str) -> Result<bool, String> {
         let from = Some(from.parse::<IpAddr>().unwrap());
-        let answer = self.keystone.validate(token, false, from).await;
-        answer.map(|token| token.is_some()).map_err(|why| why.to_string())
+        let response = self.keystone.validate(token, false, from).await;
+        response.map(|token| token.is_some()).map_err(|why| why.to_string())
     }
 
     /// Fills all places and the whole queue of one address with unknown tokens.

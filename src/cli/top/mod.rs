@@ -233,11 +233,11 @@ impl Poller {
         let request = self.http.request(Method::GET, self.metrics.clone());
         let exchange = timeout(METRICS_TIMEOUT, self.http.exchange(request, METRICS_MAX)).await;
         let late = |_| format!("no response within {} s", METRICS_TIMEOUT.as_secs());
-        let answer = exchange.map_err(late)?.map_err(|error| error.to_string())?;
-        if answer.status != StatusCode::OK {
-            return Err(format!("the response is {}", answer.status));
+        let response = exchange.map_err(late)?.map_err(|error| error.to_string())?;
+        if response.status != StatusCode::OK {
+            return Err(format!("the response is {}", response.status));
         }
-        Ok(Samples::parse(&String::from_utf8_lossy(&answer.body)))
+        Ok(Samples::parse(&String::from_utf8_lossy(&response.body)))
     }
 
     fn cloud_is_due(&self) -> bool {

@@ -11,7 +11,7 @@ use crate::cli::explain::only_berth;
 use crate::cli::page::{Cell, Page, Tone};
 use crate::cli::terminal::Colours;
 use crate::http::operator::views::refused::{RefusedList, RefusedStatistics};
-use crate::moving::placement_client::{Answer, Client, Microversion};
+use crate::moving::placement_client::{Client, Microversion, ServiceResponse};
 use crate::observe::printable::acts;
 use crate::server::failure::Failure;
 
@@ -23,9 +23,9 @@ pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<St
     let mut page = Page::new(Colours::of_stdout());
     let mut documents = Vec::new();
     for client in replicas {
-        let answer = ask(options, client).await?;
+        let response = ask(options, client).await?;
         if options.format.is_json() {
-            let mut json = answer.json()?;
+            let mut json = response.json()?;
             if let Some(fields) = json.as_object_mut().filter(|_| replicas.len() > 1) {
                 fields.insert("replica".to_owned(), json!(address(client).await));
             }
@@ -38,7 +38,7 @@ pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<St
         if replicas.len() > 1 {
             page.toned(Tone::Heading, format_args!("{}", address(client).await));
         }
-        listed(&mut page, &answer.json_as()?);
+        listed(&mut page, &response.json_as()?);
     }
     Ok(match documents.as_slice() {
         [] => page.finish(),
@@ -47,7 +47,7 @@ pub(super) async fn list(options: &WhyOptions, replicas: &[Client]) -> Result<St
     })
 }
 
-async fn ask(options: &WhyOptions, client: &Client) -> Result<Answer, Failure> {
+async fn ask(options: &WhyOptions, client: &Client) -> Result<ServiceResponse, Failure> {
     let mut path = format!("{PATH}?limit={}", options.limit);
     let seconds = options.seconds.map(|seconds| seconds.to_string());
     for (name, value) in [
@@ -63,12 +63,12 @@ async fn ask(options: &WhyOptions, client: &Client) -> Result<Answer, Failure> {
             let _ = write!(path, "&{name}={value}");
         }
     }
-    let answer = client.get(&path, Microversion::MAX).await?;
-    if answer.status() == StatusCode::NOT_FOUND {
+    let response = client.get(&path, Microversion::MAX).await?;
+    if response.status() == StatusCode::NOT_FOUND {
         let turned_off = find(client, "none").await?;
-        return Err(turned_off.map_or_else(Failure, |_| only_berth(&answer)));
+        return Err(turned_off.map_or_else(Failure, |_| only_berth(&response)));
     }
-    Ok(answer.expect(StatusCode::OK)?)
+    Ok(response.expect(StatusCode::OK)?)
 }
 
 fn listed(page: &mut Page, list: &RefusedList) {

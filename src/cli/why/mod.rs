@@ -160,7 +160,7 @@ async fn now(client: &Client, then: &RefusedDetails) -> Result<PresentOutcome, F
         "candidates" => {
             let query = path.split_once('?').map_or("", |(_, query)| query);
             match ask(client, query, version).await?.expect(StatusCode::OK) {
-                Ok(answer) => Ok(PresentOutcome::Explained(Box::new(answer.json_as()?))),
+                Ok(response) => Ok(PresentOutcome::Explained(Box::new(response.json_as()?))),
                 Err(error) => Ok(PresentOutcome::Unknown(error.to_string())),
             }
         }
@@ -186,7 +186,7 @@ async fn claim_now(
     let consumer = then.request.path.strip_prefix("/allocations/");
     let question = ClaimQuestion { consumer, holders: HOLDERS, version, body };
     match question.ask(client).await?.expect(StatusCode::OK) {
-        Ok(answer) => Ok(PresentOutcome::Judged(Box::new(answer.json_as()?))),
+        Ok(response) => Ok(PresentOutcome::Judged(Box::new(response.json_as()?))),
         Err(error) => Ok(PresentOutcome::Unknown(error.to_string())),
     }
 }

@@ -69,14 +69,14 @@ pub(super) async fn find(
     client: &Client,
     id: &str,
 ) -> Result<Result<FoundRequests, String>, Failure> {
-    let answer = client.get(&format!("{PATH}/{id}"), Microversion::MAX).await?;
-    if answer.status() != StatusCode::NOT_FOUND {
-        let answer = answer.expect(StatusCode::OK)?;
-        return Ok(Ok(answer.json_as()?));
+    let response = client.get(&format!("{PATH}/{id}"), Microversion::MAX).await?;
+    if response.status() != StatusCode::NOT_FOUND {
+        let response = response.expect(StatusCode::OK)?;
+        return Ok(Ok(response.json_as()?));
     }
-    let error = answer.json().ok();
+    let error = response.json().ok();
     let detail = error.as_ref().and_then(|it| it.pointer("/errors/0/detail")?.as_str());
     // Other services have nothing at this path, and word the error differently.
     let own = detail.filter(|it| it.starts_with("This "));
-    Ok(Err(own.map_or_else(|| only_berth(&answer).0, escaped)))
+    Ok(Err(own.map_or_else(|| only_berth(&response).0, escaped)))
 }

@@ -85,7 +85,7 @@ pub(in crate::http) fn handles(request: &Request, prefix: &str) -> bool {
 }
 
 /// Handles a health check on the address of an API.
-pub(in crate::http) async fn answer(
+pub(in crate::http) async fn respond(
     readiness: &Readiness,
     store: Option<Store>,
     request: Request,

@@ -56,7 +56,7 @@ impl AdminState {
         Self { backend, connections }
     }
 
-    async fn answer(&self, method: Method, uri: Uri) -> Response {
+    async fn respond(&self, method: Method, uri: Uri) -> Response {
         if let Err(refusal) = health::check_method(&method) {
             return *refusal;
         }
@@ -119,7 +119,7 @@ impl AdminState {
 
 /// Records the current gauges of an application.
 fn record(app: &App) {
-    gauge!("berth_large_answers_bytes").set(number(app.large_answers.bytes()));
+    gauge!("berth_large_answers_bytes").set(number(app.large_responses.bytes()));
     gauge!("berth_providers").set(number(app.store.known_world().len()));
     if let Some((used, idle, most)) = app.store.pool_counts() {
         for (state, count) in [("used", used), ("idle", idle)] {
@@ -159,10 +159,10 @@ fn exposition(metrics: impl Into<Body>) -> Response {
 struct AdminService(Arc<AdminState>);
 
 impl Service for AdminService {
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
+    fn respond(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
         let Self(admin_state) = self.clone();
         let (parts, _) = request.into_parts();
-        async move { admin_state.answer(parts.method, parts.uri).await }
+        async move { admin_state.respond(parts.method, parts.uri).await }
     }
 
     fn write_error(&self) -> WriteError {

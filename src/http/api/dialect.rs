@@ -175,7 +175,8 @@ pub(in crate::http) enum Media {
 }
 
 /// The future of a response.
-pub(in crate::http) type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub(in crate::http) type BoxedResponse = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// An axum handler with any extractors.
-pub(in crate::http) type BoxedHandler = Box<dyn Fn(Request, Arc<App>) -> Answer + Send + Sync>;
+pub(in crate::http) type BoxedHandler =
+    Box<dyn Fn(Request, Arc<App>) -> BoxedResponse + Send + Sync>;

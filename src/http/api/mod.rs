@@ -6,7 +6,7 @@ pub(super) mod extract;
 pub(super) mod in_turn;
 pub(super) mod intake;
 pub(super) mod json;
-pub(super) mod large_answers;
+pub(super) mod large_responses;
 pub(super) mod path;
 pub(super) mod problem;
 pub(super) mod python;
@@ -87,15 +87,15 @@ pub(super) fn service<D: Dialect>(
 
 /// Writes problems in the form of the API, and adds the headers of every response.
 fn respond<D: Dialect>(app: &Arc<App>) -> impl Fn(&mut Request) -> Before + Clone + use<D> {
-    let (options, large_answers) = (Arc::clone(&app.options), Arc::clone(&app.large_answers));
+    let (options, large_responses) = (Arc::clone(&app.options), Arc::clone(&app.large_responses));
     move |request| {
         let context = Arc::new(Context::<D>::of(request));
         request.extensions_mut().insert(Arc::clone(&context));
-        let large_answers = Arc::clone(&large_answers);
+        let large_responses = Arc::clone(&large_responses);
         let then = move |response| {
             // The result of a write is always sent, however little room there is.
             let may_be_refused = context.method.is_safe();
-            let admitted = large_answers.admit(written(response, &context), may_be_refused);
+            let admitted = large_responses.admit(written(response, &context), may_be_refused);
             admitted.unwrap_or_else(|refusal| {
                 written(Problem::<D>::from(refusal).into_response(), &context)
             })
@@ -139,12 +139,12 @@ where
     if let Err(problem) = identify::<D>(&app, &mut parts).await {
         return Ok(problem.into_response());
     }
-    let answer = inner.oneshot(Request::from_parts(parts, body)).await;
+    let response = inner.oneshot(Request::from_parts(parts, body)).await;
     let busy = |_| {
         counter!("berth_requests_shed_total", "api" => D::NAME).increment(1);
         Problem::<D>::from(intake::busy(&app.options)).into_response()
     };
-    Ok(answer.unwrap_or_else(busy))
+    Ok(response.unwrap_or_else(busy))
 }
 
 async fn identify<D: Dialect>(app: &App, request: &mut Parts) -> Result<(), Problem<D>> {

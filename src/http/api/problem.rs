@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use super::dialect::Dialect;
 pub(in crate::http) use super::dialect::Problem;
 use super::intake::IntakeError;
-use super::large_answers;
+use super::large_responses;
 use crate::http::layers::identity::IdentityError;
 use crate::model::claim::Faults;
 use crate::model::{Bug, Refusal};
@@ -139,13 +139,13 @@ impl<D: Dialect> From<IntakeError> for Problem<D> {
     }
 }
 
-impl<D: Dialect> From<large_answers::Refusal> for Problem<D> {
-    fn from(refusal: large_answers::Refusal) -> Self {
+impl<D: Dialect> From<large_responses::Refusal> for Problem<D> {
+    fn from(refusal: large_responses::Refusal) -> Self {
         match refusal {
-            large_answers::Refusal::NoRoom => Self::not_now(
+            large_responses::Refusal::NoRoom => Self::not_now(
                 "too many large responses are being sent; retry later, or request less",
             ),
-            large_answers::Refusal::Bug(bug) => bug.into(),
+            large_responses::Refusal::Bug(bug) => bug.into(),
         }
     }
 }

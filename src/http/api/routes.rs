@@ -14,7 +14,9 @@ use futures_util::FutureExt;
 use futures_util::future::Map;
 use tower::Service;
 
-pub(in crate::http) use super::dialect::{Answer, BoxedHandler, Elsewhere, Media, Route, Row};
+pub(in crate::http) use super::dialect::{
+    BoxedHandler, BoxedResponse, Elsewhere, Media, Route, Row,
+};
 use super::dialect::{Dialect, context};
 use crate::auth::policy::Rule;
 use crate::http::app::App;
@@ -31,7 +33,7 @@ impl From<RangeFull> for OneVersion {
 /// Erases the type of a handler.
 pub(in crate::http) fn boxed<H, T>(handler: H) -> BoxedHandler
 where
-    H: Handler<T, Arc<App>, Future = Answer> + Sync,
+    H: Handler<T, Arc<App>, Future = BoxedResponse> + Sync,
     T: 'static,
 {
     Box::new(move |request, app| handler.clone().call(request, app))
@@ -49,7 +51,7 @@ macro_rules! methods {
             ) -> Row<D>
             where
                 D: Dialect,
-                H: Handler<T, Arc<App>, Future = Answer> + Sync,
+                H: Handler<T, Arc<App>, Future = BoxedResponse> + Sync,
                 T: 'static,
             {
                 let rules = rule.into().into_iter().collect();
@@ -163,7 +165,7 @@ impl<D: Dialect> Clone for Routed<D> {
 impl<D: Dialect> Service<Request> for Routed<D> {
     type Response = Response;
     type Error = Infallible;
-    type Future = Map<Answer, fn(Response) -> Result<Response, Infallible>>;
+    type Future = Map<BoxedResponse, fn(Response) -> Result<Response, Infallible>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -173,10 +175,10 @@ impl<D: Dialect> Service<Request> for Routed<D> {
         if let Ok(context) = context::<D>(request.extensions()) {
             context.route.get_or_init(|| self.path);
         }
-        let answer: Answer = match D::choose(&self.rows, &self.app, &request) {
+        let response: BoxedResponse = match D::choose(&self.rows, &self.app, &request) {
             Ok(row) => (row.handler)(request, Arc::clone(&self.app)),
             Err(problem) => Box::pin(ready(problem.into_response())),
         };
-        answer.map(Ok)
+        response.map(Ok)
     }
 }

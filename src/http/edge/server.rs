@@ -150,8 +150,8 @@ struct ApiService {
 }
 
 impl Service for ApiService {
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
-        self.backend.answer(self.connection, request)
+    fn respond(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
+        self.backend.respond(self.connection, request)
     }
 
     fn write_error(&self) -> WriteError {

@@ -40,7 +40,7 @@ pub(crate) trait Service: Clone + Send + 'static {
     const IS_PROXY: bool = false;
 
     /// Handles a request.
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static;
+    fn respond(&self, request: Request) -> impl Future<Output = Response> + Send + 'static;
 
     /// Returns how errors are written that occur before a request is parsed.
     fn write_error(&self) -> WriteError;
@@ -112,10 +112,10 @@ impl<V: Service> Serving<V> {
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let response_guard = ResponseGuard::new(&activity);
             let activity = Arc::clone(&activity);
-            let answer = answer(service.clone(), request.map(Body::new));
+            let response = respond(service.clone(), request.map(Body::new));
             async move {
                 let (response, goes_on) =
-                    if activity.take_head() { answer.await } else { (unclear_framing(), false) };
+                    if activity.take_head() { response.await } else { (unclear_framing(), false) };
                 if !goes_on {
                     activity.linger();
                 }
@@ -206,10 +206,10 @@ fn next(event: Event, slot: &Slot, bounds: &Bounds) -> Next {
 
 /// Handles a request and discards the rest of its body. Returns whether the connection can take
 /// another request.
-async fn answer(service: impl Service, request: Request) -> (Response, bool) {
+async fn respond(service: impl Service, request: Request) -> (Response, bool) {
     let (request, unread) = unread_body::track(request);
     let bounds = service.unread_bounds();
-    let mut response = service.answer(request).await;
+    let mut response = service.respond(request).await;
     let goes_on = match unread {
         None => true,
         // The timeout of this body has already passed.

@@ -217,18 +217,18 @@ mod tests {
             &[("origin", VALID), (METHOD, "get")],
             &[("origin", VALID), (METHOD, "GET"), (HEADERS, "x-auth-token, x-other")],
         ] {
-            let answer = cors.preflight(&Method::OPTIONS, &headers(asked));
-            assert_eq!(answer, Some(HeaderMap::new()), "{asked:?}");
+            let response = cors.preflight(&Method::OPTIONS, &headers(asked));
+            assert_eq!(response, Some(HeaderMap::new()), "{asked:?}");
         }
     }
 
     #[test]
     fn allowed_origins_can_read_a_response() {
         let share = |origins: &[&str], origin: Option<&'static str>, before| {
-            let mut answer = headers(before);
+            let mut response = headers(before);
             let origin = origin.map(HeaderValue::from_static);
-            cors(origins).share(origin.as_ref(), &mut answer);
-            answer
+            cors(origins).share(origin.as_ref(), &mut response);
+            response
         };
         let shared = |origin, vary| {
             headers(&[

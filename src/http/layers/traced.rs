@@ -92,13 +92,13 @@ where
             trace: given,
         });
         let method = request.method().clone();
-        let answer = span.in_scope(|| self.inner.call(request));
-        let answer = match context {
-            Some(context) => Either::Right(context.during(answer)),
-            None => Either::Left(answer),
+        let response = span.in_scope(|| self.inner.call(request));
+        let response = match context {
+            Some(context) => Either::Right(context.during(response)),
+            None => Either::Left(response),
         };
-        let answer = answer.instrument(span.clone());
-        ResponseFuture { answer, method, span: Some(span), recorded, trace }
+        let response = response.instrument(span.clone());
+        ResponseFuture { response, method, span: Some(span), recorded, trace }
     }
 }
 
@@ -106,7 +106,7 @@ pin_project! {
     /// The future of the response.
     pub(in crate::http) struct ResponseFuture<F> {
         #[pin]
-        answer: Instrumented<Either<F, TaskLocalFuture<Arc<RequestContext>, F>>>,
+        response: Instrumented<Either<F, TaskLocalFuture<Arc<RequestContext>, F>>>,
         method: Method,
         span: Option<Span>,
         recorded: Option<Recorded>,
@@ -124,7 +124,7 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let Ok(mut response) = ready!(this.answer.poll(context));
+        let Ok(mut response) = ready!(this.response.poll(context));
         if let Some(trace) = this.trace {
             response.extensions_mut().insert(ResponseTrace(*trace));
         }

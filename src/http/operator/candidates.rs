@@ -9,7 +9,7 @@ use super::context::{Problem, RequestCaller, microversion};
 use super::requests::query_of;
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, CandidateOrder};
-use crate::http::placement::allocation_candidates::{answer, order, request};
+use crate::http::placement::allocation_candidates::{order, request, respond};
 use crate::http::placement::query::Query;
 use crate::search::Ranking;
 use crate::search::ranking::{Subject, Weight};
@@ -38,7 +38,7 @@ pub(super) async fn list(
         check_names(chosen, &*app.store.world().await?)?;
         request.order = order(chosen);
     }
-    let (reply, _) = answer(&app, version, &caller, &request).await?;
+    let (reply, _) = respond(&app, version, &caller, &request).await?;
     Ok(reply)
 }
 

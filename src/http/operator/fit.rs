@@ -109,8 +109,8 @@ pub(super) async fn show(
             requests,
         }))
     };
-    let answer = costly::run(&app, turns_of, work).await?;
-    answer.map_err(|name| Problem::from(unknown(name)))
+    let response = costly::run(&app, turns_of, work).await?;
+    response.map_err(|name| Problem::from(unknown(name)))
 }
 
 /// Returns the number of hosts to list.

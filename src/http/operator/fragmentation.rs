@@ -29,12 +29,12 @@ pub(super) async fn show(
     let query = query_of(&uri)?;
     let names_max = names_max(&query)?;
     let (requests, world) = requests(&app, &headers, &query.without(HOSTS)).await?;
-    let work = move || answer(&world, &requests, names_max).map(|answer| Reply::json(&answer));
-    let answer = costly::run(&app, caller.requester(), work).await?;
-    answer.map_err(|name| Problem::from(unknown(name)))
+    let work = move || respond(&world, &requests, names_max).map(|view| Reply::json(&view));
+    let reply = costly::run(&app, caller.requester(), work).await?;
+    reply.map_err(|name| Problem::from(unknown(name)))
 }
 
-fn answer(
+fn respond(
     world: &World,
     requests: &Requests,
     names_max: usize,

@@ -109,8 +109,8 @@ pub(super) async fn show(
         let found = plan(&world, &parameters, || watch.now() - began > SEARCH_MAX)?;
         Ok(Reply::json(&written(&world, &only, &hosts, &holders.consumers, &found)))
     };
-    let answer = costly::run(&app, turns_of, work).await?;
-    answer.map_err(|name| Problem::from(unknown(name)))
+    let response = costly::run(&app, turns_of, work).await?;
+    response.map_err(|name| Problem::from(unknown(name)))
 }
 
 fn hosts(world: &World, requests: &Requests) -> Result<Targets, crate::search::Unknown> {

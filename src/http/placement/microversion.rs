@@ -153,15 +153,15 @@ impl Microversion {
 
     /// Adds the version headers to a response. Removes cache headers from versions that do not have
     /// them.
-    pub(super) fn describe(self, answer: &mut HeaderMap) {
+    pub(super) fn describe(self, response: &mut HeaderMap) {
         let version = HeaderValue::try_from(format!("{SERVICE} {self}"));
         let version = version
             .unwrap_or_else(|error| Bug::raise(format!("version {self} as a header: {error}")));
-        answer.insert(HEADER, version);
-        answer.insert(header::VARY, HeaderValue::from_static(HEADER));
+        response.insert(HEADER, version);
+        response.insert(header::VARY, HeaderValue::from_static(HEADER));
         if !self.has(CACHE_HEADERS) {
-            answer.remove(header::LAST_MODIFIED);
-            answer.remove(header::CACHE_CONTROL);
+            response.remove(header::LAST_MODIFIED);
+            response.remove(header::CACHE_CONTROL);
         }
     }
 

@@ -156,9 +156,9 @@ impl Dialect for Placement {
         })
     }
 
-    fn describe(context: &Context<Self>, answer: &mut HeaderMap) {
+    fn describe(context: &Context<Self>, response: &mut HeaderMap) {
         if let Some(microversion) = context.facts.microversion.get() {
-            microversion.describe(answer);
+            microversion.describe(response);
         }
     }
 

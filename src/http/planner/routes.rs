@@ -12,7 +12,7 @@ use super::dialect::Planner;
 use super::problem::Problem;
 use super::{groups, placements, plans, resources, status, versions};
 use crate::auth::policy::planning as rule;
-use crate::http::api::dialect::{Answer, BoxedHandler, Row};
+use crate::http::api::dialect::{BoxedHandler, BoxedResponse, Row};
 use crate::http::api::reply::Reply;
 use crate::http::api::routes;
 use crate::http::api::routes::{OneVersion, boxed, delete, get, head, post, put};
@@ -107,7 +107,7 @@ fn route<const N: usize>(path: &'static str, rows: [Row<Planner>; N]) -> Route {
 /// Creates a route of a path with an item. `OPTIONS` lists its methods if the item exists.
 fn item<H, T, const N: usize>(path: &'static str, rows: [Row<Planner>; N], exists: H) -> Route
 where
-    H: Handler<T, Arc<App>, Future = Answer> + Sync,
+    H: Handler<T, Arc<App>, Future = BoxedResponse> + Sync,
     T: 'static,
 {
     let mut rows = Vec::from(rows);
@@ -123,13 +123,13 @@ fn listing(allow: &str, handler: BoxedHandler) -> BoxedHandler {
     let allow = HeaderValue::try_from(allow)
         .unwrap_or_else(|error| Bug::raise(format!("{allow:?} as a header: {error}")));
     Box::new(move |request, app| {
-        let (answer, allow) = (handler(request, app), allow.clone());
+        let (response, allow) = (handler(request, app), allow.clone());
         Box::pin(async {
-            let mut answer = answer.await;
-            if answer.status().is_success() {
-                answer.headers_mut().insert(header::ALLOW, allow);
+            let mut response = response.await;
+            if response.status().is_success() {
+                response.headers_mut().insert(header::ALLOW, allow);
             }
-            answer
+            response
         })
     })
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::answers::Difference;
+use super::response::Difference;
 use super::subject::Subject;
 
 /// The member beside the amounts of a consumer type in the usages of a project.
@@ -107,13 +107,13 @@ impl Explained {
     }
 
     /// Adds a service's response about a consumer, so that usages of its project are explained.
-    pub(super) fn learn_of(&mut self, consumer: &str, answer: &Value) {
+    pub(super) fn learn_of(&mut self, consumer: &str, response: &Value) {
         if !self.is_about(consumer) {
             return;
         }
-        let Some(project) = answer.get("project_id").and_then(Value::as_str) else { return };
+        let Some(project) = response.get("project_id").and_then(Value::as_str) else { return };
         let classes = self.projects.entry(project.to_owned()).or_default();
-        let held = answer.get("allocations").and_then(Value::as_object);
+        let held = response.get("allocations").and_then(Value::as_object);
         for resources in held.into_iter().flat_map(|held| held.values()) {
             let resources = resources.get("resources").and_then(Value::as_object);
             classes.extend(resources.into_iter().flat_map(|it| it.keys().cloned()));
@@ -282,7 +282,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Explained, Subject};
-    use crate::moving::compare::answers::Difference;
+    use crate::moving::compare::response::Difference;
 
     const HOST: &str = "0000000a-0000-4000-8000-000000000001";
     const CONSUMER: &str = "0000000b-0000-4000-8000-00000000000a";
@@ -344,10 +344,11 @@ mod tests {
 
         let used = difference("body/usages/INSTANCE/VCPU", json!(3), json!(4));
         assert!(!explained.explains(Subject::ProjectUsages, "p", &used));
-        let answer = json!({"project_id": "p", "allocations": {HOST: {"resources": {"VCPU": 1}}}});
-        explained.learn_of(HOST, &answer);
+        let response =
+            json!({"project_id": "p", "allocations": {HOST: {"resources": {"VCPU": 1}}}});
+        explained.learn_of(HOST, &response);
         assert_eq!(explained.projects().count(), 0);
-        explained.learn_of(CONSUMER, &answer);
+        explained.learn_of(CONSUMER, &response);
         assert!(explained.explains(Subject::ProjectUsages, "p", &used));
         for (path, value, is_explained) in [
             ("body/usages/INSTANCE/DISK_GB", json!(3), false),

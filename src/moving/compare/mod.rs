@@ -9,7 +9,6 @@
 //! Differing responses are requested again before they are reported, since the services may be in use. Failed
 //! comparisons are counted, and the others continue. [`state`] optionally keeps the progress.
 
-pub mod answers;
 mod candidates;
 pub mod explained;
 mod failure;
@@ -19,6 +18,7 @@ mod pair;
 mod paths;
 mod providers;
 pub mod report;
+pub mod response;
 mod stages;
 mod state;
 pub mod subject;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::answers::Rules;
+use super::response::Rules;
 use super::subject::Subject;
 
 /// Options of a comparison.

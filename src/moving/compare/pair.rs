@@ -3,8 +3,8 @@
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::answers::{Answer, Body, Difference, Rules, differences};
 use super::options::Options;
+use super::response::{Body, ComparedResponse, Difference, Rules, differences};
 use super::subject::Subject;
 use crate::moving::placement_client::{self, Client, Error, Microversion};
 
@@ -71,12 +71,12 @@ impl Pair {
         &self,
         path: &str,
         rules: Rules,
-    ) -> Result<(Answer, Answer, Vec<Difference>), Error> {
+    ) -> Result<(ComparedResponse, ComparedResponse, Vec<Difference>), Error> {
         let (left, right) = futures_util::try_join!(
             self.left.get(path, self.version),
             self.right.get(path, self.version)
         )?;
-        let (left, right) = (answer(left)?, answer(right)?);
+        let (left, right) = (comparable(left)?, comparable(right)?);
         let rules = Rules { times: rules.times && !holds_nothing(&left), ..rules };
         let mut found = differences(&left, &right, rules);
         if left.status != right.status {
@@ -88,29 +88,29 @@ impl Pair {
 }
 
 /// Accepts responses that can be compared: those with stored data, or that report the absence of the resource.
-fn answer(answer: placement_client::Answer) -> Result<Answer, Error> {
-    let status = answer.status();
+fn comparable(response: placement_client::ServiceResponse) -> Result<ComparedResponse, Error> {
+    let status = response.status();
     let tells_nothing = status.is_server_error()
         || [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS]
             .contains(&status);
     if tells_nothing || status.is_redirection() {
-        answer.expect(StatusCode::OK)?;
+        response.expect(StatusCode::OK)?;
         return Err(Error::NotPlacement { url: String::new(), why: status.to_string() });
     }
-    let headers = answer.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    Ok(Answer::new(status.as_u16(), headers, answer.body()))
+    let headers = response.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    Ok(ComparedResponse::new(status.as_u16(), headers, response.body()))
 }
 
 /// Returns whether a response is an empty list: its time is that of the request.
-fn holds_nothing(answer: &Answer) -> bool {
-    let Body::Json(body) = &answer.body else { return true };
+fn holds_nothing(response: &ComparedResponse) -> bool {
+    let Body::Json(body) = &response.body else { return true };
     let mut lists = ["allocations", "inventories"].into_iter().filter_map(|name| body.get(name));
     lists.any(|list| list.as_object().is_some_and(serde_json::Map::is_empty))
 }
 
-fn value(answer: Answer) -> Option<Value> {
-    match answer.body {
-        Body::Json(body) if answer.status == 200 => Some(body),
+fn value(response: ComparedResponse) -> Option<Value> {
+    match response.body {
+        Body::Json(body) if response.status == 200 => Some(body),
         Body::Json(_) | Body::Text(_) | Body::Empty => None,
     }
 }

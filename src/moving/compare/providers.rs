@@ -132,7 +132,7 @@ fn consumers(body: &Value) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answers::Rules;
+    use super::super::response::Rules;
     use super::{Options, Provider, Subject, matched, sample};
 
     fn options(provider_generations: bool, times: bool) -> Options {

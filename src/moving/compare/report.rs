@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::answers::Difference;
 use super::options::Options;
+use super::response::Difference;
 use super::subject::{SUBJECTS, Subject};
 use crate::moving::placement_client::Microversion;
 use crate::observe::printable::{self, escaped};
@@ -306,7 +306,7 @@ mod tests {
     use serde_json::json;
 
     use super::{Options, Report, Subject};
-    use crate::moving::compare::answers::Difference;
+    use crate::moving::compare::response::Difference;
     use crate::moving::placement_client::Microversion;
 
     fn report() -> Report {

@@ -8,7 +8,6 @@ use futures_util::{StreamExt, stream};
 use reqwest::StatusCode;
 use serde_json::Value;
 
-use super::answers::Difference;
 use super::candidates::{self, Profile, Spellings};
 use super::explained::Explained;
 use super::failure::Failure;
@@ -17,6 +16,7 @@ use super::options::Options;
 use super::pair::{Compared, Pair};
 use super::paths::path_of;
 use super::report::Report;
+use super::response::Difference;
 use super::state::StateFile;
 use super::subject::Subject;
 use crate::moving::placement_client::Microversion;
@@ -114,9 +114,9 @@ impl<'p> Stages<'p> {
             };
             Ok((request, compared, tag))
         });
-        let mut answers = stream::iter(requests).buffer_unordered(at_once);
-        while let Some(answer) = answers.next().await {
-            let (request, compared, tag) = answer?;
+        let mut responses = stream::iter(requests).buffer_unordered(at_once);
+        while let Some(response) = responses.next().await {
+            let (request, compared, tag) = response?;
             bar.inc(1);
             let compared = match compared {
                 Some(Ok(compared)) => compared,

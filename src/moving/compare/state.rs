@@ -133,7 +133,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Compared, StateFile};
-    use crate::moving::compare::answers::Difference;
+    use crate::moving::compare::response::Difference;
 
     fn compared(path: &str, differs: bool) -> Compared {
         let difference = Difference { path: Vec::new(), left: None, right: None };

@@ -51,11 +51,11 @@ async fn issue(
 ) -> Result<(HeaderValue, Issued), String> {
     let url = tokens_url(auth_url)?;
     let mut attempt = 1;
-    let answer = loop {
+    let response = loop {
         let request = http.request(Method::POST, url.clone());
         let request = request.json(&credentials.request()).timeout(WITHIN);
         match http.exchange(request, ANSWER_MAX).await {
-            Ok(answer) => break answer,
+            Ok(response) => break response,
             // A second token does no harm.
             Err(ExchangeError::Failed(Failure::NotConnected(_) | Failure::Broken(_)))
                 if attempt < ATTEMPTS =>
@@ -66,9 +66,9 @@ async fn issue(
             Err(error) => return Err(format!("Keystone does not respond: {error}")),
         }
     };
-    let status = answer.status;
+    let status = response.status;
     if status != StatusCode::CREATED {
-        let message = error_message(&answer.body);
+        let message = error_message(&response.body);
         let what = if status == StatusCode::UNAUTHORIZED {
             "Keystone does not accept the credentials"
         } else {
@@ -76,10 +76,10 @@ async fn issue(
         };
         return Err(format!("{what}: {status}: {message}"));
     }
-    let token = answer.headers.get(SUBJECT_TOKEN).cloned();
+    let token = response.headers.get(SUBJECT_TOKEN).cloned();
     let mut token = token.ok_or("Keystone issued no token: its response has none")?;
     token.set_sensitive(true);
-    let issued = Issued::parse(&answer.body)?;
+    let issued = Issued::parse(&response.body)?;
     Ok((token, issued))
 }
 

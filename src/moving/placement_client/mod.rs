@@ -7,12 +7,12 @@
 //! not. Each attempt follows the rule of [`HttpClient`].
 
 mod access;
-mod answer;
 mod clouds_file;
 mod error;
 mod lines;
 mod login;
 mod providers;
+mod response;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -28,12 +28,12 @@ use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore};
 
 pub use self::access::{ADMIN_TOKEN, Access, Catalog};
-pub use self::answer::{Answer, Microversion};
 pub use self::error::Error;
 pub use self::lines::Lines;
 use self::login::Session;
 pub use self::providers::ListedProvider;
 use self::providers::ProviderList;
+pub use self::response::{Microversion, ServiceResponse};
 pub use self::settings::Settings;
 use crate::auth::keystone::AUTH_TOKEN;
 use crate::http_client::{self, ExchangeError, Failure, HttpClient};
@@ -133,10 +133,10 @@ impl Client {
     /// # Errors
     /// The service cannot be reached, or is not a placement service.
     pub async fn highest_microversion(&self) -> Result<Microversion, Error> {
-        let answer = self.get("/", Microversion::MIN).await?;
-        let answer = answer.expect(StatusCode::OK)?;
+        let response = self.get("/", Microversion::MIN).await?;
+        let response = response.expect(StatusCode::OK)?;
         let versions: Option<Vec<Value>> =
-            answer.json().ok().and_then(|it| it.get("versions")?.as_array().cloned());
+            response.json().ok().and_then(|it| it.get("versions")?.as_array().cloned());
         // Other services of OpenStack show their versions without `max_version`.
         let max = versions.iter().flatten().find_map(|it| {
             let major = it.get("id").and_then(Value::as_str)?;
@@ -144,7 +144,7 @@ impl Client {
             (major == "v1.0").then(|| max.parse().ok()).flatten()
         });
         max.ok_or_else(|| Error::NotPlacement {
-            url: answer.url().to_owned(),
+            url: response.url().to_owned(),
             why: "its root does not show the versions of the Placement API".to_owned(),
         })
     }
@@ -156,15 +156,15 @@ impl Client {
     ///
     /// # Errors
     /// No response, or no token.
-    pub async fn get(&self, path: &str, version: Microversion) -> Result<Answer, Error> {
+    pub async fn get(&self, path: &str, version: Microversion) -> Result<ServiceResponse, Error> {
         let mut attempt = 1;
         loop {
             let last = attempt >= ATTEMPTS;
             match self.exchange(&Method::GET, path, version, None).await {
-                Ok(answer) if !last && is_overloaded(answer.status()) => {
-                    pause(attempt, answer.retry_after()).await;
+                Ok(response) if !last && is_overloaded(response.status()) => {
+                    pause(attempt, response.retry_after()).await;
                 }
-                Ok(answer) => return Ok(answer),
+                Ok(response) => return Ok(response),
                 Err(AttemptError::ForNow(_)) if !last => pause(attempt, None).await,
                 Err(AttemptError::Late(_)) if attempt < LATE_ATTEMPTS => pause(attempt, None).await,
                 Err(failed) => return Err(failed.into()),
@@ -186,11 +186,11 @@ impl Client {
     /// # Errors
     /// As for [`read`](Self::read).
     pub async fn find(&self, path: &str, version: Microversion) -> Result<Option<Value>, Error> {
-        let answer = self.get(path, version).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        let response = self.get(path, version).await?;
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        answer.expect(StatusCode::OK)?.json().map(Some)
+        response.expect(StatusCode::OK)?.json().map(Some)
     }
 
     /// The providers that match a query, such as `?in_tree=UUID`; all if it is empty.
@@ -202,8 +202,8 @@ impl Client {
         query: &str,
         version: Microversion,
     ) -> Result<Vec<ListedProvider<I>>, Error> {
-        let answer = self.get(&format!("/resource_providers{query}"), version).await?;
-        let list: ProviderList<I> = answer.expect(StatusCode::OK)?.json_as()?;
+        let response = self.get(&format!("/resource_providers{query}"), version).await?;
+        let list: ProviderList<I> = response.expect(StatusCode::OK)?.json_as()?;
         Ok(list.resource_providers)
     }
 
@@ -218,7 +218,7 @@ impl Client {
         path: &str,
         version: Microversion,
         body: Option<&Value>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<ServiceResponse, Error> {
         self.exchange(&method, path, version, body).await.map_err(Error::from)
     }
 
@@ -229,13 +229,13 @@ impl Client {
         path: &str,
         version: Microversion,
         body: Option<&Value>,
-    ) -> Result<Answer, AttemptError> {
+    ) -> Result<ServiceResponse, AttemptError> {
         // The semaphore is never closed.
         let _place = self.0.places.acquire().await.ok();
         let session = self.session(None).await.map_err(AttemptError::ForGood)?;
-        let answer = self.send_as(&session, method, path, version, body).await?;
-        if answer.status() != StatusCode::UNAUTHORIZED || !self.0.access.can_log_in() {
-            return Ok(answer);
+        let response = self.send_as(&session, method, path, version, body).await?;
+        if response.status() != StatusCode::UNAUTHORIZED || !self.0.access.can_log_in() {
+            return Ok(response);
         }
         let session = self.session(Some(&session)).await.map_err(AttemptError::ForGood)?;
         self.send_as(&session, method, path, version, body).await
@@ -248,7 +248,7 @@ impl Client {
         path: &str,
         version: Microversion,
         body: Option<&Value>,
-    ) -> Result<Answer, AttemptError> {
+    ) -> Result<ServiceResponse, AttemptError> {
         let limits = &self.0.limits;
         let (request, name) = self.prepare(session, method, path, version)?;
         let no_answer = |why: &dyn fmt::Display, was_sent: bool| {
@@ -262,7 +262,7 @@ impl Client {
         let exchange = self.0.http.exchange(request, limits.answer_max);
         match tokio::time::timeout(limits.timeout, exchange).await {
             Ok(Ok(http_client::CompleteResponse { status, headers, body })) => {
-                Ok(Answer::new(name, status, headers, body))
+                Ok(ServiceResponse::new(name, status, headers, body))
             }
             Ok(Err(ExchangeError::Failed(why))) => {
                 let was_sent = !matches!(why, Failure::NotConnected(_));
@@ -312,7 +312,8 @@ impl Client {
             }
             let answer = http_client::read(response, limits.answer_max).await;
             let answer = answer.map_err(|why| no_answer(why.to_string()))?;
-            Answer::new(name, status, answer.headers, answer.body).expect(StatusCode::OK)?;
+            ServiceResponse::new(name, status, answer.headers, answer.body)
+                .expect(StatusCode::OK)?;
         }
     }
 

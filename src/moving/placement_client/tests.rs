@@ -24,7 +24,7 @@ struct Fake {
     most_at_once: AtomicUsize,
 }
 
-async fn answer(
+async fn respond(
     State(fake): State<Arc<Fake>>,
     method: Method,
     uri: Uri,
@@ -87,7 +87,7 @@ async fn fake() -> Arc<Fake> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let fake = Arc::new(Fake { url, ..Fake::default() });
-    let router = axum::Router::new().fallback(answer).with_state(Arc::clone(&fake));
+    let router = axum::Router::new().fallback(respond).with_state(Arc::clone(&fake));
     tokio::spawn(async move { axum::serve(listener, router).await });
     fake
 }
@@ -113,8 +113,8 @@ async fn the_catalog_leads_to_the_service_and_a_refused_token_is_renewed_once() 
     let client = client(&fake);
     assert_eq!(client.url().await.unwrap().as_str(), format!("{}/placement/", fake.url));
     assert_eq!(client.highest_microversion().await.unwrap(), Microversion(38));
-    let answer = client.read("/known", Microversion(38)).await.unwrap();
-    assert_eq!(answer, json!({"token": "token-2", "version": "placement 1.38"}));
+    let response = client.read("/known", Microversion(38)).await.unwrap();
+    assert_eq!(response, json!({"token": "token-2", "version": "placement 1.38"}));
     client.read("/known", Microversion(38)).await.unwrap();
     assert_eq!(fake.issued.load(Ordering::SeqCst), 2);
     assert_eq!(fake.asked.load(Ordering::SeqCst), 3);
@@ -164,8 +164,8 @@ async fn so_many_requests_are_sent_at_once_and_no_more() {
     let limits = Limits { concurrency: 3, ..Limits::default() };
     let client = direct(&format!("{}/placement", fake.url), limits);
     let all = (0..12).map(|_| client.read("/slow", Microversion::MAX));
-    for answer in futures_util::future::join_all(all).await {
-        answer.unwrap();
+    for response in futures_util::future::join_all(all).await {
+        response.unwrap();
     }
     let most = fake.most_at_once.load(Ordering::SeqCst);
     assert!((1..=3).contains(&most), "{most}");

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::plan::{Action, Plan};
 use super::service::{GENERATIONS, Service};
-use crate::moving::placement_client::{Answer, Error};
+use crate::moving::placement_client::{Error, ServiceResponse};
 
 /// The error code of a conflict with an earlier change.
 const CHANGED_SINCE: &str = "placement.concurrent_update";
@@ -123,8 +123,8 @@ async fn act(service: &Service, action: &Action, dry_run: bool) -> ActionOutcome
     };
     let client = service.client();
     match client.send(method, &request.path, GENERATIONS, Some(&request.body)).await {
-        Ok(answer) => {
-            let done = outcome(&answer);
+        Ok(response) => {
+            let done = outcome(&response);
             let ActionOutcome::ChangedSince(why) = done else { return done };
             // The conflict may have been with another change of the same provider.
             match look(service, action).await {
@@ -147,12 +147,12 @@ async fn act(service: &Service, action: &Action, dry_run: bool) -> ActionOutcome
 }
 
 /// The outcome of a request, from its response.
-fn outcome(answer: &Answer) -> ActionOutcome {
-    let status = answer.status();
+fn outcome(response: &ServiceResponse) -> ActionOutcome {
+    let status = response.status();
     if status == StatusCode::NO_CONTENT {
         return ActionOutcome::Done;
     }
-    let body: Option<Value> = answer.json().ok();
+    let body: Option<Value> = response.json().ok();
     let first = body.as_ref().and_then(|body| body.pointer("/errors/0"));
     let text = |name: &str| first.and_then(|error| error.get(name)).and_then(Value::as_str);
     let why = text("detail").map_or_else(|| format!("status {status}"), str::to_owned);

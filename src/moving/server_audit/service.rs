@@ -116,11 +116,11 @@ impl Service {
     /// The allocations of a provider; none if it has been deleted in the meantime.
     async fn of_provider(&self, provider: Uuid) -> Result<OfProvider, Error> {
         let path = format!("/resource_providers/{provider}/allocations");
-        let answer = self.client.get(&path, GENERATIONS).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        let response = self.client.get(&path, GENERATIONS).await?;
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(OfProvider { allocations: BTreeMap::new() });
         }
-        answer.expect(StatusCode::OK)?.json_as()
+        response.expect(StatusCode::OK)?.json_as()
     }
 
     /// Details of consumers: one request for each.
@@ -138,15 +138,15 @@ impl Service {
     /// Details of a consumer. One that does not exist has no allocations.
     pub(super) async fn consumer(&self, consumer: Uuid) -> Result<Details, Error> {
         let path = format!("/allocations/{consumer}");
-        let answer = self.client.get(&path, self.shown_in).await?.expect(StatusCode::OK)?;
-        let found: OfConsumer = answer.json_as()?;
+        let response = self.client.get(&path, self.shown_in).await?.expect(StatusCode::OK)?;
+        let found: OfConsumer = response.json_as()?;
         let held = found.allocations.into_iter().map(|(uuid, portion)| (uuid, portion.resources));
         let held = Held {
             allocations: held.collect::<Allocations>(),
             project_id: found.project_id,
             user_id: found.user_id,
         };
-        let modified = answer.headers().get(LAST_MODIFIED).and_then(|it| it.to_str().ok());
+        let modified = response.headers().get(LAST_MODIFIED).and_then(|it| it.to_str().ok());
         let modified = modified.and_then(|text| httpdate::parse_http_date(text).ok());
         Ok(Details {
             held,
@@ -158,10 +158,10 @@ impl Service {
 
     /// Returns whether a provider is there.
     pub(super) async fn has_provider(&self, uuid: Uuid) -> Result<bool, Error> {
-        let answer = self.client.get(&format!("/resource_providers/{uuid}"), GENERATIONS).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        let response = self.client.get(&format!("/resource_providers/{uuid}"), GENERATIONS).await?;
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(false);
         }
-        answer.expect(StatusCode::OK).map(|_| true)
+        response.expect(StatusCode::OK).map(|_| true)
     }
 }

@@ -67,7 +67,7 @@ impl AdminState {
         metrics::render()
     }
 
-    fn answer(&self, method: &Method, path: &str, query: Option<&str>) -> Response {
+    fn respond(&self, method: &Method, path: &str, query: Option<&str>) -> Response {
         let is_read = matches!(*method, Method::GET | Method::HEAD);
         match path {
             "/healthz" if is_read => text(StatusCode::OK, TEXT, "ok\n".to_owned()),
@@ -116,10 +116,10 @@ fn text(status: StatusCode, kind: &'static str, words: String) -> Response {
 pub(super) struct Admin(pub(super) Arc<AdminState>);
 
 impl Service for Admin {
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
+    fn respond(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
         let state = Arc::clone(&self.0);
         let (parts, _) = request.into_parts();
-        async move { state.answer(&parts.method, parts.uri.path(), parts.uri.query()) }
+        async move { state.respond(&parts.method, parts.uri.path(), parts.uri.query()) }
     }
 
     fn write_error(&self) -> WriteError {

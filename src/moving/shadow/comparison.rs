@@ -4,8 +4,8 @@ use super::exchange::{Incomparable, RequestHead, TimedResponse};
 use super::records::{RecordedDifference, Records, shortened};
 use super::route;
 use super::tally::{DifferenceKind, Outcome, Tally};
-use crate::moving::compare::answers::{Difference, Rules, differences};
 use crate::moving::compare::known::{Rule, known, without_undefined};
+use crate::moving::compare::response::{Difference, Rules, differences};
 
 /// Modification times come from each service's own database.
 const RULES: Rules = Rules {
@@ -41,7 +41,7 @@ pub(super) fn compare(
     if upstream.is_literally(berth) {
         return Ok(Verdict::Same);
     }
-    let (left, right) = (upstream.answer()?, berth.answer()?);
+    let (left, right) = (upstream.comparable()?, berth.comparable()?);
     let found = differences(&left, &right, RULES);
     if found.is_empty() {
         return Ok(Verdict::Same);

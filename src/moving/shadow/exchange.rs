@@ -11,8 +11,8 @@ use flate2::read::MultiGzDecoder;
 use super::copied_body::{BodyCopy, Omitted};
 use super::route::{self, Kind};
 use crate::http_client::{Failure, HasStatus};
-use crate::moving::compare::answers::Answer;
 use crate::moving::compare::known::ComparedRequest;
+use crate::moving::compare::response::ComparedResponse;
 
 /// Headers that are recomputed when a request is sent again.
 const OF_ONE_SENDING: [HeaderName; 4] =
@@ -124,16 +124,16 @@ impl TimedResponse {
     ///
     /// # Errors
     /// The body cannot be decoded.
-    pub(super) fn answer(&self) -> Result<Answer, Incomparable> {
+    pub(super) fn comparable(&self) -> Result<ComparedResponse, Incomparable> {
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let status = self.status.as_u16();
         let bytes = self.body.bytes();
         match text_of(&self.headers, header::CONTENT_ENCODING.as_str()).as_deref() {
-            None | Some("" | "identity") => Ok(Answer::new(status, headers, bytes)),
+            None | Some("" | "identity") => Ok(ComparedResponse::new(status, headers, bytes)),
             Some("gzip" | "x-gzip") => {
                 let most = self.body.bytes_max().saturating_mul(EXPANSION_MAX);
                 let plain = expanded(bytes, most)?;
-                Ok(Answer::new(status, headers, &plain))
+                Ok(ComparedResponse::new(status, headers, &plain))
             }
             Some(_) => Err(Incomparable::Encoded),
         }
@@ -141,9 +141,9 @@ impl TimedResponse {
 
     /// Returns whether another response is equal byte for byte.
     pub(super) fn is_literally(&self, other: &Self) -> bool {
-        fn head(of: &TimedResponse) -> Answer {
+        fn head(of: &TimedResponse) -> ComparedResponse {
             let headers = of.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-            Answer::new(of.status.as_u16(), headers, b"")
+            ComparedResponse::new(of.status.as_u16(), headers, b"")
         }
         let encoding = |of: &Self| text_of(&of.headers, header::CONTENT_ENCODING.as_str());
         self.body.bytes() == other.body.bytes()
@@ -179,7 +179,7 @@ mod tests {
 
     use super::super::copied_body::{Budget, Omitted};
     use super::{Incomparable, TimedResponse};
-    use crate::moving::compare::answers::Body;
+    use crate::moving::compare::response::Body;
 
     fn answered(encoding: &'static str, body: &[u8], bytes_max: usize) -> TimedResponse {
         let mut copy = Budget::new(1 << 20).copy(bytes_max);
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn a_compressed_answer_is_compared_as_what_it_says() {
-        let answer = answered("gzip", &compressed(b"{\"a\": 1}"), 100).answer().unwrap();
-        assert_eq!(answer.body, Body::Json(serde_json::json!({"a": 1})));
-        let error_of = |answered: TimedResponse| answered.answer().unwrap_err();
+        let response = answered("gzip", &compressed(b"{\"a\": 1}"), 100).comparable().unwrap();
+        assert_eq!(response.body, Body::Json(serde_json::json!({"a": 1})));
+        let error_of = |answered: TimedResponse| answered.comparable().unwrap_err();
         assert_eq!(error_of(answered("gzip", b"no", 100)), Incomparable::Encoded);
         assert_eq!(error_of(answered("br", b"x", 100)), Incomparable::Encoded);
         let bomb = compressed(&vec![b'x'; 100_000]);

@@ -39,9 +39,9 @@ struct Inner {
 impl Service for Proxy {
     const IS_PROXY: bool = true;
 
-    fn answer(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
+    fn respond(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
         let inner = Arc::clone(&self.0);
-        async move { inner.answer(request).await }
+        async move { inner.respond(request).await }
     }
 
     fn write_error(&self) -> WriteError {
@@ -69,7 +69,7 @@ impl Proxy {
 }
 
 impl Inner {
-    async fn answer(self: Arc<Self>, mut request: Request) -> Response {
+    async fn respond(self: Arc<Self>, mut request: Request) -> Response {
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
         remove_hop_by_hop(request.headers_mut());
         if is_chunked {
@@ -106,9 +106,9 @@ impl Inner {
         let is_watched = room.is_ok();
         let passing = ForwardedRequest { head, body, began: Instant::now(), is_watched };
         match self.send(request).await {
-            Ok(answer) => {
+            Ok(response) => {
                 mirror.tally.requested(Kind::Read, "answered");
-                self.pass_read(passing, answer)
+                self.pass_read(passing, response)
             }
             Err(failure) => self.fail(&passing.head, &failure),
         }
@@ -122,9 +122,9 @@ impl Inner {
         let id = mirror.recent.begin(began);
         let passing = ForwardedRequest { head, body, began, is_watched };
         match self.send(request).await {
-            Ok(answer) => {
-                mirror.tally.requested(Kind::Write, of_write(answer.status()));
-                self.pass_write(passing, id, answer)
+            Ok(response) => {
+                mirror.tally.requested(Kind::Write, of_write(response.status()));
+                self.pass_write(passing, id, response)
             }
             Err(failure) => {
                 match &failure {
@@ -164,24 +164,24 @@ impl Inner {
 
     async fn send(&self, request: Request) -> Result<Response<Incoming>, Failure> {
         let target = self.upstream.url().target(request.uri()).map_err(Failure::Broken)?;
-        let mut answer = self.upstream.send(target, request).await?;
-        remove_hop_by_hop(answer.headers_mut());
-        *answer.version_mut() = Version::HTTP_11;
-        Ok(answer)
+        let mut response = self.upstream.send(target, request).await?;
+        remove_hop_by_hop(response.headers_mut());
+        *response.version_mut() = Version::HTTP_11;
+        Ok(response)
     }
 
     fn pass_read(
         self: Arc<Self>,
         passing: ForwardedRequest,
-        answer: Response<Incoming>,
+        response: Response<Incoming>,
     ) -> Response {
-        let answer = answer.map(Body::new);
+        let response = response.map(Body::new);
         // A read with a body is unusual, and only forwarded.
         if !passing.is_watched || passing.body.is_some() {
-            return answer;
+            return response;
         }
         let copy = self.mirror.copy();
-        let (status, headers) = (answer.status(), answer.headers().clone());
+        let (status, headers) = (response.status(), response.headers().clone());
         let then = Box::new(move |passed: ForwardedBody| {
             let mirror = &self.mirror;
             match passed {
@@ -198,26 +198,26 @@ impl Inner {
                 }
             }
         });
-        answer.map(|body| copied(body, copy, then))
+        response.map(|body| copied(body, copy, then))
     }
 
     fn pass_write(
         self: Arc<Self>,
         passing: ForwardedRequest,
         id: WriteId,
-        answer: Response<Incoming>,
+        response: Response<Incoming>,
     ) -> Response {
-        let answer = answer.map(Body::new);
+        let response = response.map(Body::new);
         let mirror = &self.mirror;
         let ForwardedRequest { head, mut body, began, is_watched } = passing;
-        if !answer.status().is_success() {
-            if answer.status().is_server_error() {
+        if !response.status().is_success() {
+            if response.status().is_server_error() {
                 // It may have been carried out all the same.
                 self.lose_or_end(id);
             } else {
                 mirror.recent.forget(id);
             }
-            return answer;
+            return response;
         }
         if !mirror.bounds.writes {
             let passed = body.as_mut().and_then(|it| it.try_recv().ok());
@@ -226,22 +226,22 @@ impl Inner {
             }
             mirror.recent.end(id, Instant::now());
             mirror.tally.not_mirrored(Kind::Write, "reads_only");
-            return answer;
+            return response;
         }
         if !is_watched {
             mirror.lose(id, "off", Certainty::Accepted);
-            return answer;
+            return response;
         }
-        let Some(sender) = mirror.write(head, body, began, id) else { return answer };
+        let Some(sender) = mirror.write(head, body, began, id) else { return response };
         let copy = mirror.copy();
-        let (status, headers) = (answer.status(), answer.headers().clone());
+        let (status, headers) = (response.status(), response.headers().clone());
         let then = Box::new(move |passed: ForwardedBody| {
             if let ForwardedBody { copy: Ok(body), is_complete: true } = passed {
                 let took = began.elapsed();
                 drop(sender.send(TimedResponse { status, headers, body, took }));
             }
         });
-        answer.map(|body| copied(body, copy, then))
+        response.map(|body| copied(body, copy, then))
     }
 
     /// The response if the upstream gave none.

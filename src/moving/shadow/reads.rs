@@ -14,8 +14,8 @@ use super::records::RecordedDifference;
 use super::route::Kind;
 use super::service::PlacementService;
 use super::tally::Outcome;
-use crate::moving::compare::answers::Difference;
 use crate::moving::compare::known::Rule;
+use crate::moving::compare::response::Difference;
 
 /// Maximum number of reads that wait for a repetition.
 pub(super) const SUSPECTS_MAX: usize = 64;

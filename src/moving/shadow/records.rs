@@ -14,8 +14,8 @@ use time::format_description::well_known::Rfc3339;
 
 use super::exchange::{RequestHead, TimedResponse};
 use super::tally::Outcome;
-use crate::moving::compare::answers::Difference;
 use crate::moving::compare::known::Rule;
+use crate::moving::compare::response::Difference;
 use crate::observe::line_queue::{LineQueue, Pushed};
 use crate::observe::printable::escaped_json;
 
@@ -167,7 +167,7 @@ mod tests {
         DIFFERENCES_MAX, Outcome, RecordedDifference, Records, RequestHead, TimedResponse,
         shortened,
     };
-    use crate::moving::compare::answers::Difference;
+    use crate::moving::compare::response::Difference;
 
     fn answered(status: StatusCode) -> TimedResponse {
         let body = Budget::new(10).copy(10);

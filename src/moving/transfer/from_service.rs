@@ -1,16 +1,16 @@
 //! Imports the contents of a placement service over its API.
 //!
 //! They become rows of OpenStack Placement's tables ([`super::service`]), which are treated as rows from its
-//! database. Responses are kept until the import is done ([`super::answers`]).
+//! database. Responses are kept until the import is done ([`super::responses`]).
 
 use std::time::Instant;
 
 use futures_util::{StreamExt, stream};
 use sqlx::{Connection, PgConnection};
 
-use super::answers::ResponseStore;
 use super::error::Error;
 use super::report::{Estimate, Report, TableRows};
+use super::responses::ResponseStore;
 use super::resume::{Options, discard_refused, refuse_faults, resume};
 use super::service::ServiceContents;
 use super::tables::TABLES;

@@ -6,7 +6,6 @@
 //! transaction. Following a source that continues to change does the same for the rows that differ ([`round`],
 //! [`follow`]); [`chunks`] finds these.
 
-mod answers;
 mod checked;
 mod chunks;
 mod collation;
@@ -22,6 +21,7 @@ mod load;
 mod reference;
 mod reference_url;
 pub mod report;
+mod responses;
 mod resume;
 mod round;
 mod service;

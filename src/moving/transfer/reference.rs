@@ -107,8 +107,8 @@ impl Database {
     /// Chooses the number of keys per chunk of a table from its current rows.
     pub(super) async fn width(&mut self, table: &'static Table) -> Result<i64, Error> {
         let extent = table.extent(self.dialect);
-        let answer = sqlx::query(AssertSqlSafe(extent)).fetch_one(&mut self.conn);
-        let row = within(ANSWER_MAX, answer).await?.map_err(Error::Reference)?;
+        let response = sqlx::query(AssertSqlSafe(extent)).fetch_one(&mut self.conn);
+        let row = within(ANSWER_MAX, response).await?.map_err(Error::Reference)?;
         let number = |nth: usize| {
             let text: String = row.try_get(nth).map_err(Error::Reference)?;
             text.parse::<i64>().map_err(|_| {
@@ -125,8 +125,8 @@ impl Database {
         width: i64,
     ) -> Result<Chunks, Error> {
         let query = table.fingerprints(self.dialect, self.has_types(), width);
-        let answer = sqlx::query(AssertSqlSafe(query)).fetch_all(&mut self.conn);
-        let rows = within(ANSWER_MAX, answer).await?.map_err(Error::Reference)?;
+        let response = sqlx::query(AssertSqlSafe(query)).fetch_all(&mut self.conn);
+        let rows = within(ANSWER_MAX, response).await?.map_err(Error::Reference)?;
         let is_of_bytes = self.dialect == Dialect::Sqlite;
         let chunks = rows.iter().map(|row| chunk(row, is_of_bytes));
         chunks.collect::<Result<Chunks, sqlx::Error>>().map_err(Error::Reference)

@@ -275,15 +275,15 @@ impl Client {
 }
 
 impl HttpClient for Client {
-    fn send_bytes<'client, 'answer>(
+    fn send_bytes<'client, 'response>(
         &'client self,
         request: Request<Bytes>,
-    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'answer>>
+    ) -> Pin<Box<dyn Future<Output = Result<Response<Bytes>, HttpError>> + Send + 'response>>
     where
-        'client: 'answer,
-        Self: 'answer,
+        'client: 'response,
+        Self: 'response,
     {
-        let answer = self.runtime.block_on(self.send(request));
-        Box::pin(ready(answer))
+        let response = self.runtime.block_on(self.send(request));
+        Box::pin(ready(response))
     }
 }

@@ -146,7 +146,7 @@ impl Primary {
                     tracing::debug!(attempts, why, "trying the read again");
                     attempts += 1;
                 }
-                Ok(answer) => return answer.map_err(Error::settled),
+                Ok(response) => return response.map_err(Error::settled),
                 Err(_) => {
                     self.suspect();
                     return Err(Error::Unavailable(format!("no response within {READ_MAX:?}")));
@@ -160,16 +160,16 @@ impl Primary {
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
         let term = self.term()?;
-        let answer = term.during(async {
+        let response = term.during(async {
             let began = Instant::now();
             let acquired = term.pool().acquire().instrument(span!("connection"));
             let mut conn = acquired.await?;
             recording::pool_wait(began.elapsed());
             Ok(ask(&mut conn).await?)
         });
-        let answer = answer.await.inspect_err(|_| self.suspect())?;
+        let response = response.await.inspect_err(|_| self.suspect())?;
         term.confirm(self.0.options.lease).await?;
-        Ok(answer)
+        Ok(response)
     }
 
     /// Waits until a read in a term is confirmed as current, but no longer than the timeout of reads.

@@ -124,14 +124,14 @@ async fn probe_all(
         let patience = missed_probes.patience(number, hosts.len());
         probe_host(host, patience)
     });
-    let states = answers(probes, newest).await;
+    let states = states_of(probes, newest).await;
     missed_probes.note(&states);
     states
 }
 
 /// Returns the states of all hosts. A host that was promoted after the newest known primary is accepted without
 /// waiting for the others: the old primary may be silent, and all requests wait.
-async fn answers<F: Future<Output = HostState>>(
+async fn states_of<F: Future<Output = HostState>>(
     hosts: impl Iterator<Item = F>,
     newest: Option<Identity>,
 ) -> Vec<HostState> {
@@ -211,8 +211,8 @@ mod tests {
     use futures_util::future::Either;
 
     use super::{
-        FULL_PROBE_EVERY, HostState, Identity, MissedProbes, PROBE_MAX, PROBE_SILENT_MAX, answers,
-        best,
+        FULL_PROBE_EVERY, HostState, Identity, MissedProbes, PROBE_MAX, PROBE_SILENT_MAX, best,
+        states_of,
     };
 
     fn primary(system: i64, timeline: u32) -> HostState {
@@ -253,11 +253,11 @@ mod tests {
         let says =
             |state: HostState| -> Either<_, Ready<HostState>> { Either::Right(ready(state)) };
         let hosts = [silent(), says(HostState::Standby), says(primary(1, 4))];
-        let states = answers(hosts.into_iter(), Some(newest)).await;
+        let states = states_of(hosts.into_iter(), Some(newest)).await;
         assert_eq!(host(&states, Some((0, newest))), Some(2));
         // The responses of all others are awaited.
         let hosts = [says(primary(2, 9)), says(HostState::Standby), says(primary(1, 3))];
-        let states = answers(hosts.into_iter(), Some(newest)).await;
+        let states = states_of(hosts.into_iter(), Some(newest)).await;
         assert_eq!(host(&states, Some((0, newest))), Some(2));
     }
 

@@ -207,11 +207,11 @@ impl BatchWriter {
     ) -> Result<T> {
         let found = timeout(LOOK_MAX, async { ask(self.conn().await?).await }).await;
         let late = || Error::Unavailable(format!("no outcome within {LOOK_MAX:?}"));
-        let answer = found.unwrap_or_else(|_| Err(late()));
-        if answer.is_err() {
+        let response = found.unwrap_or_else(|_| Err(late()));
+        if response.is_err() {
             self.conn = None;
         }
-        answer
+        response
     }
 
     /// Runs one transaction for all jobs, again while that may help.

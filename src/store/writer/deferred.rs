@@ -368,10 +368,10 @@ mod tests {
         let (mut task, _lane) = DeferredTask::new(writer);
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
-            let (answer, _) = oneshot::channel();
+            let (response, _) = oneshot::channel();
             let job = Job::Release(consumer, JobOrigin::none());
             let (arrived, queued) = (Instant::now(), Span::none());
-            task.push(WaitingJob { job, answer, arrived, queued });
+            task.push(WaitingJob { job, response, arrived, queued });
         }
         task.jobs.get_mut(&1).unwrap().row_unknown = true;
         assert_eq!(task.parts(&LockedRows::default()), vec![vec![0]]);

@@ -98,7 +98,7 @@ pub(super) fn span_of(jobs: &[&Job]) -> Span {
 #[derive(Debug)]
 pub(super) struct WaitingJob {
     pub(super) job: Job,
-    pub(super) answer: oneshot::Sender<Result<()>>,
+    pub(super) response: oneshot::Sender<Result<()>>,
     pub(super) arrived: Instant,
     /// The span of the wait for the writer.
     pub(super) queued: Span,
@@ -112,6 +112,6 @@ impl WaitingJob {
 
     pub(super) fn end(self, outcome: Result<()>) {
         // The caller may have gone away.
-        drop(self.answer.send(outcome));
+        drop(self.response.send(outcome));
     }
 }

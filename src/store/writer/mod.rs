@@ -69,8 +69,8 @@ impl ClaimWriter {
     }
 
     async fn submit_within(&self, job: Job) -> Result<()> {
-        let (answer, done) = oneshot::channel();
-        let waiting = WaitingJob { job, answer, arrived: Instant::now(), queued: span!("queue") };
+        let (response, done) = oneshot::channel();
+        let waiting = WaitingJob { job, response, arrived: Instant::now(), queued: span!("queue") };
         self.jobs.try_send(waiting).map_err(|error| match error {
             TrySendError::Full(_) => {
                 Error::Unavailable("too many claims wait to be written".to_owned())

@@ -26,7 +26,7 @@ pub struct Berth {
 }
 
 /// A response.
-pub struct Answer {
+pub struct ApiResponse {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
@@ -117,27 +117,27 @@ impl Berth {
     /// Answers a request as it is.
     pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let connection = http::Connection { api: self.api, peer: Peer::Unix, secure: false };
-        http::answer(connection, self.app(), request).await
+        http::respond(connection, self.app(), request).await
     }
 
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> ApiResponse {
         self.ask(Method::GET, path, None).await
     }
 
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> ApiResponse {
         self.ask(Method::DELETE, path, None).await
     }
 
-    pub async fn put(&self, path: &str, body: Value) -> Answer {
+    pub async fn put(&self, path: &str, body: Value) -> ApiResponse {
         self.ask(Method::PUT, path, Some(body.to_string().into_bytes())).await
     }
 
-    pub async fn post(&self, path: &str, body: Value) -> Answer {
+    pub async fn post(&self, path: &str, body: Value) -> ApiResponse {
         self.ask(Method::POST, path, Some(body.to_string().into_bytes())).await
     }
 
     /// Asks with exactly these bytes as the body, called JSON.
-    pub async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> Answer {
+    pub async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> ApiResponse {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
@@ -153,7 +153,7 @@ impl Berth {
         let answer = self.answer(request).await;
         let (head, body) = answer.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-        Answer { status: head.status.as_u16(), headers: head.headers, body: body.to_vec() }
+        ApiResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_vec() }
     }
 
     /// A session of one's own with the database.
@@ -189,7 +189,7 @@ impl Berth {
     }
 }
 
-impl Answer {
+impl ApiResponse {
     /// Fails unless the status is this one.
     #[track_caller]
     pub fn expect(self, status: u16) -> Self {

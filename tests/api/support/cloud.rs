@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::app::{Answer, Berth};
+use super::app::{ApiResponse, Berth};
 
 /// A provider with inventories.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ impl Berth {
     }
 
     /// Replaces a provider's inventories.
-    pub async fn stock(&self, host: Host, generation: i64, totals: &[(&str, i64)]) -> Answer {
+    pub async fn stock(&self, host: Host, generation: i64, totals: &[(&str, i64)]) -> ApiResponse {
         let inventories: serde_json::Map<String, Value> = totals
             .iter()
             .map(|(class, total)| ((*class).to_owned(), json!({"total": total})))
@@ -44,7 +44,7 @@ impl Berth {
         consumer: Uuid,
         generation: Option<i64>,
         wants: &[(Host, &str, i64)],
-    ) -> impl Future<Output = Answer> + use<'b> {
+    ) -> impl Future<Output = ApiResponse> + use<'b> {
         let body = claim_body(generation, wants);
         async move { self.put(&format!("/allocations/{consumer}"), body).await }
     }

@@ -96,9 +96,10 @@ impl ByToken {
         if text.is_empty() || text.len() > TOKEN_BYTES_MAX {
             return Err(self.challenged());
         }
-        let answer = self.keystone.validate(text, allow_expired, from).await;
-        let answer = answer.map_err(|failure| IdentityError::Unavailable(failure.to_string()))?;
-        answer.ok_or_else(|| self.challenged())
+        let response = self.keystone.validate(text, allow_expired, from).await;
+        let response =
+            response.map_err(|failure| IdentityError::Unavailable(failure.to_string()))?;
+        response.ok_or_else(|| self.challenged())
     }
 
     /// Returns whether the access rules of a token, if it has any, allow the request. They are

@@ -53,7 +53,7 @@ pub(super) async fn list(
 ) -> Result<Reply, Problem> {
     let request = request(&query, microversion, &app.options)?;
     let (reply, empty) =
-        answer(&app, microversion, &caller, &request).await.inspect_err(|problem| {
+        respond(&app, microversion, &caller, &request).await.inspect_err(|problem| {
             // The query is valid, so it names something that does not exist.
             if problem.status == StatusCode::BAD_REQUEST {
                 kept.keep_refused_query(&app, problem);
@@ -67,7 +67,7 @@ pub(super) async fn list(
 
 /// Returns the response to a request. If there is no candidate, also returns the request and the
 /// world that was searched.
-pub(in crate::http) async fn answer(
+pub(in crate::http) async fn respond(
     app: &App,
     microversion: Microversion,
     caller: &Caller,

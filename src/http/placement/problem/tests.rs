@@ -8,7 +8,7 @@ use crate::http::placement::microversion::{ERROR_CODES, INITIAL, Microversion};
 use crate::model::Refusal;
 use crate::store::Error;
 
-fn answer(problem: Problem, accept: &str, microversion: Option<Microversion>) -> Response {
+fn render(problem: Problem, accept: &str, microversion: Option<Microversion>) -> Response {
     let headers = [(ACCEPT, accept), (CONTENT_TYPE, "text/x")];
     let headers: HeaderMap =
         headers.into_iter().map(|(name, value)| (name, value.parse().unwrap())).collect();
@@ -17,7 +17,7 @@ fn answer(problem: Problem, accept: &str, microversion: Option<Microversion>) ->
 }
 
 async fn rendered(problem: Problem, accept: &str, microversion: Option<Microversion>) -> String {
-    let response = answer(problem, accept, microversion);
+    let response = render(problem, accept, microversion);
     let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     String::from_utf8(body.to_vec()).unwrap()
 }
@@ -96,7 +96,7 @@ async fn html_and_text_are_given_to_those_who_accept_only_them() {
 #[test]
 fn headers_say_what_else_there_is() {
     let header = |problem: Problem, accept, name: HeaderName| {
-        let response = answer(problem, accept, Some(INITIAL));
+        let response = render(problem, accept, Some(INITIAL));
         response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
     };
     let not_allowed = || Problem::method_not_allowed("", "GET, PUT".to_owned());

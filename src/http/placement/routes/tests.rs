@@ -112,11 +112,11 @@ fn paths() -> Router {
 /// Returns the matched path with its segments, below an optional prefix; `None` if none matches.
 async fn found(prefix: &str, path: &str) -> Option<String> {
     let request = Request::builder().uri(path).body(Body::empty()).ok()?;
-    let answer = paths().oneshot(normalized(prefix, false, request)).await.unwrap();
-    if answer.status() == http::StatusCode::NOT_FOUND {
+    let response = paths().oneshot(normalized(prefix, false, request)).await.unwrap();
+    if response.status() == http::StatusCode::NOT_FOUND {
         return None;
     }
-    let body = axum::body::to_bytes(answer.into_body(), 1024).await.unwrap();
+    let body = axum::body::to_bytes(response.into_body(), 1024).await.unwrap();
     Some(String::from_utf8(body.to_vec()).unwrap())
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 pub use self::request::ComparedRequest;
-use super::answers::{Answer, Body, Difference};
+use super::response::{Body, ComparedResponse, Difference};
 
 /// Length of the compared beginning of a value that a refusal of Berth truncates.
 const COMPARED_OF_A_LONG_TEXT: usize = 64;
@@ -30,8 +30,8 @@ const WORDS_OF_DATABASES: [&str; 5] =
 /// A request and its responses.
 struct Case<'c> {
     request: &'c ComparedRequest,
-    reference: &'c Answer,
-    berth: &'c Answer,
+    reference: &'c ComparedResponse,
+    berth: &'c ComparedResponse,
     differences: &'c [Difference],
 }
 
@@ -64,27 +64,27 @@ fn is_of_words(difference: &Difference) -> bool {
     is_error && difference.path.last().is_some_and(|it| it == "detail")
 }
 
-fn json(answer: &Answer) -> Option<&Value> {
-    match &answer.body {
+fn json(response: &ComparedResponse) -> Option<&Value> {
+    match &response.body {
         Body::Json(json) => Some(json),
         Body::Empty | Body::Text(_) => None,
     }
 }
 
 /// The text of an error.
-fn detail(answer: &Answer) -> &str {
-    let detail = json(answer).and_then(|it| it.pointer("/errors/0/detail")?.as_str());
+fn detail(response: &ComparedResponse) -> &str {
+    let detail = json(response).and_then(|it| it.pointer("/errors/0/detail")?.as_str());
     detail.unwrap_or("")
 }
 
-fn member<'a>(answer: &'a Answer, name: &str) -> Option<&'a Vec<Value>> {
-    json(answer)?.get(name)?.as_array()
+fn member<'a>(response: &'a ComparedResponse, name: &str) -> Option<&'a Vec<Value>> {
+    json(response)?.get(name)?.as_array()
 }
 
 /// The candidates of both responses, as text that is the same for equal candidates.
 fn candidates(case: &Case<'_>) -> Option<(Vec<String>, Vec<String>)> {
-    let of = |answer| {
-        let found = member(answer, "allocation_requests")?;
+    let of = |response| {
+        let found = member(response, "allocation_requests")?;
         Some(found.iter().map(|it| in_order(it).to_string()).collect())
     };
     Some((of(case.reference)?, of(case.berth)?))
@@ -164,8 +164,8 @@ pub const RULES: [Rule; 27] = [
 /// The rule that explains the differences, if any.
 pub fn known(
     request: &ComparedRequest,
-    reference: &Answer,
-    berth: &Answer,
+    reference: &ComparedResponse,
+    berth: &ComparedResponse,
     differences: &[Difference],
 ) -> Option<&'static Rule> {
     let case = Case { request, reference, berth, differences };
@@ -176,8 +176,8 @@ pub fn known(
 /// candidates when there is a limit, the order of names in a message, and the description of malformed JSON.
 pub fn without_undefined(
     request: &ComparedRequest,
-    reference: &Answer,
-    berth: &Answer,
+    reference: &ComparedResponse,
+    berth: &ComparedResponse,
     differences: Vec<Difference>,
 ) -> Vec<Difference> {
     let is_cut = is_cut_short(request, reference) && is_cut_short(request, berth);
@@ -190,9 +190,9 @@ pub fn without_undefined(
 }
 
 /// Returns whether these are candidates that a limit may have truncated.
-fn is_cut_short(request: &ComparedRequest, answer: &Answer) -> bool {
+fn is_cut_short(request: &ComparedRequest, response: &ComparedResponse) -> bool {
     let limit = request.values("limit").next().and_then(|it| it.parse::<usize>().ok());
-    let found = member(answer, "allocation_requests").map(Vec::len);
+    let found = member(response, "allocation_requests").map(Vec::len);
     found.is_some() && found == limit
 }
 
@@ -398,7 +398,7 @@ fn r3(case: &Case<'_>) -> bool {
 }
 
 fn r4(case: &Case<'_>) -> bool {
-    let tells = |answer| WORDS_OF_DATABASES.iter().any(|it| detail(answer).contains(it));
+    let tells = |response| WORDS_OF_DATABASES.iter().any(|it| detail(response).contains(it));
     case.reference.status == case.berth.status
         && case.differ_in_words()
         && tells(case.reference)
@@ -406,8 +406,8 @@ fn r4(case: &Case<'_>) -> bool {
 }
 
 fn t1(case: &Case<'_>) -> bool {
-    let names = |answer| -> Option<BTreeSet<&str>> {
-        let (_, names) = detail(answer).split_once("No such trait(s): ")?;
+    let names = |response| -> Option<BTreeSet<&str>> {
+        let (_, names) = detail(response).split_once("No such trait(s): ")?;
         Some(names.split('.').next()?.split(", ").collect())
     };
     let both = names(case.reference).zip(names(case.berth));
@@ -460,8 +460,9 @@ fn u1_in_query(case: &Case<'_>) -> bool {
     if members().next().is_none() && !case.request.query.iter().any(spelled) {
         return false;
     }
-    let count = |answer| {
-        let found = ["resource_providers", "allocation_requests"].map(|name| member(answer, name));
+    let count = |response| {
+        let found =
+            ["resource_providers", "allocation_requests"].map(|name| member(response, name));
         found.into_iter().flatten().map(Vec::len).next()
     };
     let lacks = |side: fn(&Difference) -> &Option<Value>| {

@@ -3,22 +3,27 @@
 use serde_json::{Value, json};
 
 use super::{ComparedRequest, RULES, known, without_undefined};
-use crate::moving::compare::answers::{Answer, Rules, differences};
+use crate::moving::compare::response::{ComparedResponse, Rules, differences};
 
 const ONE: &str = "4e8e5957-649f-477b-9e5b-f1f75b21c03c";
 const OTHER: &str = "9b8e5957-649f-477b-9e5b-f1f75b21c03c";
 
-fn answer(status: u16, body: &Value) -> Answer {
-    Answer::new(status, [], body.to_string().as_bytes())
+fn answer(status: u16, body: &Value) -> ComparedResponse {
+    ComparedResponse::new(status, [], body.to_string().as_bytes())
 }
 
-fn error(status: u16, detail: &str) -> Answer {
+fn error(status: u16, detail: &str) -> ComparedResponse {
     answer(status, &json!({"errors": [{"status": status, "detail": detail}]}))
 }
 
 /// The number that explains the differences between two responses to a request; `none` if there is none, and `same`
 /// if they do not differ.
-fn explained(line: &str, body: &Value, reference: &Answer, berth: &Answer) -> &'static str {
+fn explained(
+    line: &str,
+    body: &Value,
+    reference: &ComparedResponse,
+    berth: &ComparedResponse,
+) -> &'static str {
     let (method, target) = line.split_once(' ').unwrap();
     let request = ComparedRequest::new(method, target, body.to_string().as_bytes());
     let found = differences(reference, berth, Rules::default());
@@ -29,7 +34,7 @@ fn explained(line: &str, body: &Value, reference: &Answer, berth: &Answer) -> &'
     known(&request, reference, berth, &found).map_or("none", |rule| rule.id)
 }
 
-fn get(target: &str, reference: &Answer, berth: &Answer) -> &'static str {
+fn get(target: &str, reference: &ComparedResponse, berth: &ComparedResponse) -> &'static str {
     explained(&format!("GET {target}"), &Value::Null, reference, berth)
 }
 
@@ -41,7 +46,7 @@ fn candidate(amounts: &[(&str, u64)]) -> Value {
     json!({"allocations": allocations})
 }
 
-fn candidates(found: &[Value], summaries: &Value) -> Answer {
+fn candidates(found: &[Value], summaries: &Value) -> ComparedResponse {
     answer(200, &json!({"allocation_requests": found, "provider_summaries": summaries}))
 }
 
@@ -158,7 +163,7 @@ fn a_consumer_that_was_left_behind_is_known_by_its_generation() {
     let written = answer(204, &Value::Null);
     let refused =
         |got: &str| error(409, &format!("consumer generation conflict - expected {got}  "));
-    let ask = |berth: &Answer| explained(&path, &json!({}), &written, berth);
+    let ask = |berth: &ComparedResponse| explained(&path, &json!({}), &written, berth);
     assert_eq!(ask(&refused("null but got 0")), "D8");
     assert_eq!(ask(&refused("2 but got 1")), "none");
     assert_eq!(ask(&error(409, "Unable to allocate inventory")), "none");
@@ -166,7 +171,7 @@ fn a_consumer_that_was_left_behind_is_known_by_its_generation() {
 
 #[test]
 fn a_capacity_beyond_64_bits_is_known() {
-    let summaries = |capacity: &str| -> Answer {
+    let summaries = |capacity: &str| -> ComparedResponse {
         let capacity: Value = serde_json::from_str(capacity).unwrap();
         let summaries = json!({ONE: {"resources": {"VCPU": {"capacity": capacity}}}});
         candidates(&[], &summaries)
@@ -182,12 +187,12 @@ fn a_capacity_beyond_64_bits_is_known() {
 
 #[test]
 fn headers_and_paths_of_checks_are_known() {
-    let allow = Answer::new(405, [("allow", b"GET, POST, PUT".as_slice())], b"");
+    let allow = ComparedResponse::new(405, [("allow", b"GET, POST, PUT".as_slice())], b"");
     let path = format!("DELETE /resource_providers/{ONE}/inventories");
-    let silent = Answer::new(405, [], b"");
+    let silent = ComparedResponse::new(405, [], b"");
     assert_eq!(explained(&path, &Value::Null, &silent, &allow), "H2");
     assert_eq!(explained(&path, &Value::Null, &allow, &silent), "none");
-    let ready = Answer::new(200, [], b"ok\n");
+    let ready = ComparedResponse::new(200, [], b"ok\n");
     assert_eq!(get("/healthz", &error(401, "x"), &ready), "H4");
     assert_eq!(get("/traits", &error(401, "x"), &ready), "none");
 }

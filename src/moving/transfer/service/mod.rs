@@ -17,10 +17,12 @@ use reqwest::StatusCode;
 
 use self::snapshot::Amounts;
 pub(super) use self::snapshot::{Consumer, ProviderParts, Snapshot};
-use super::answers::{ResponseKey, ResponseStore, StoredResponses};
 use super::error::Error;
 use super::report::Finding;
-use crate::moving::placement_client::{self, Answer, Client, ListedProvider, Microversion};
+use super::responses::{ResponseKey, ResponseStore, StoredResponses};
+use crate::moving::placement_client::{
+    self, Client, ListedProvider, Microversion, ServiceResponse,
+};
 use crate::moving::progress::Progress;
 
 /// First microversion that shows a provider's place in its tree.
@@ -227,9 +229,9 @@ impl Reading<'_> {
         let mut stale: BTreeSet<String> = stale.into_iter().map(|it| it.uuid.clone()).collect();
         let usages = same.into_iter().map(|it| async move {
             let path = provider_path(&it.uuid, "/usages");
-            let answer = self.client.find(&path, self.version).await?;
+            let response = self.client.find(&path, self.version).await?;
             let usages =
-                answer.map(|body| view::usages(&body).map_err(wrong(&path))).transpose()?;
+                response.map(|body| view::usages(&body).map_err(wrong(&path))).transpose()?;
             Ok::<_, Error>((it.uuid.clone(), usages))
         });
         let mut usages = stream::iter(usages).buffer_unordered(self.client.concurrency());
@@ -295,9 +297,9 @@ impl Reading<'_> {
         let (client, version) = (self.client, self.version);
         let read = consumers.iter().map(|uuid| async move {
             let path = format!("/allocations/{}", encoded(uuid));
-            let answer = client.get(&path, version).await?.expect(StatusCode::OK)?;
-            let consumer = view::consumer(&answer.json()?).map_err(wrong(&path))?;
-            let changed = changed(&answer);
+            let response = client.get(&path, version).await?.expect(StatusCode::OK)?;
+            let consumer = view::consumer(&response.json()?).map_err(wrong(&path))?;
+            let changed = changed(&response);
             Ok::<_, Error>((uuid.clone(), consumer.map(|it| Consumer { changed, ..it })))
         });
         let mut read = stream::iter(read).buffer_unordered(client.concurrency());
@@ -376,12 +378,12 @@ async fn parts(
     let mut reader = view::Reader::default();
     for part in ["", "/inventories", "/usages", "/aggregates", "/traits", "/allocations"] {
         let path = provider_path(uuid, part);
-        let answer = client.get(&path, version).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        let response = client.get(&path, version).await?;
+        if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        let answer = answer.expect(StatusCode::OK)?;
-        reader.read(part, &answer.json()?, changed(&answer)).map_err(wrong(&path))?;
+        let response = response.expect(StatusCode::OK)?;
+        reader.read(part, &response.json()?, changed(&response)).map_err(wrong(&path))?;
     }
     Ok(Some(reader.finish()))
 }
@@ -395,8 +397,8 @@ fn encoded(identifier: &str) -> percent_encoding::PercentEncode<'_> {
 }
 
 /// Modification time of the resource in a response, in seconds since 1970.
-fn changed(answer: &Answer) -> Option<i64> {
-    let text = answer.headers().get(reqwest::header::LAST_MODIFIED)?.to_str().ok()?;
+fn changed(response: &ServiceResponse) -> Option<i64> {
+    let text = response.headers().get(reqwest::header::LAST_MODIFIED)?.to_str().ok()?;
     let time = httpdate::parse_http_date(text).ok()?;
     let seconds = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();
     i64::try_from(seconds).ok()

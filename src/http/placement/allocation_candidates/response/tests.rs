@@ -85,7 +85,7 @@ fn writing(microversion: Microversion, request: &Request, world: Arc<World>) -> 
     Writing::new(search::find(world, request).unwrap(), shape, 0)
 }
 
-fn answer(microversion: Microversion, resources: &[(&str, i64)]) -> Value {
+fn body_of(microversion: Microversion, resources: &[(&str, i64)]) -> Value {
     let mut writing = writing(microversion, &request(microversion, resources), world());
     assert_eq!(writing.write(usize::MAX), Stopped::Done);
     serde_json::from_slice(&writing.take(0)).unwrap()
@@ -95,8 +95,8 @@ fn answer(microversion: Microversion, resources: &[(&str, i64)]) -> Value {
 fn a_candidate_lists_providers_first_and_keys_them_from_1_12() {
     let (root, child) = (ROOT.to_string(), CHILD.to_string());
     let allocations = |microversion| {
-        let mut answer = answer(microversion, &[("VCPU", 2)]);
-        answer["allocation_requests"].take()
+        let mut body = body_of(microversion, &[("VCPU", 2)]);
+        body["allocation_requests"].take()
     };
     assert_eq!(
         allocations(ALLOCATION_CANDIDATES),
@@ -108,7 +108,7 @@ fn a_candidate_lists_providers_first_and_keys_them_from_1_12() {
         allocations(ALLOCATIONS_BY_PROVIDER),
         json!([{"allocations": {&child: {"resources": {"VCPU": 2}}}}])
     );
-    let mut both = answer(LATEST, &[("VCPU", 2), ("MEMORY_MB", 8)]);
+    let mut both = body_of(LATEST, &[("VCPU", 2), ("MEMORY_MB", 8)]);
     let mappings = both["allocation_requests"][0]["mappings"][""].take();
     assert_eq!(mappings.as_array().map(Vec::len), Some(2));
     assert_eq!(
@@ -121,8 +121,8 @@ fn a_candidate_lists_providers_first_and_keys_them_from_1_12() {
 fn a_summary_shows_more_and_more() {
     let (root, child) = (ROOT.to_string(), CHILD.to_string());
     let summaries = |microversion| {
-        let mut answer = answer(microversion, &[("VCPU", 2)]);
-        answer["provider_summaries"].take()
+        let mut body = body_of(microversion, &[("VCPU", 2)]);
+        body["provider_summaries"].take()
     };
     let cpus = json!({"VCPU": {"capacity": 7, "used": 2}});
     assert_eq!(summaries(ALLOCATION_CANDIDATES), json!({&child: {"resources": cpus}}));
@@ -156,8 +156,8 @@ fn a_summary_shows_more_and_more() {
 #[test]
 fn to_1_26_only_requested_classes_are_shown() {
     let classes = |microversion| {
-        let answer = answer(microversion, &[("MEMORY_MB", 8)]);
-        let resources = &answer["provider_summaries"][ROOT.to_string()]["resources"];
+        let body = body_of(microversion, &[("MEMORY_MB", 8)]);
+        let resources = &body["provider_summaries"][ROOT.to_string()]["resources"];
         resources.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
     assert_eq!(classes(REQUIRED_TRAITS), ["MEMORY_MB"]);
@@ -167,7 +167,7 @@ fn to_1_26_only_requested_classes_are_shown() {
 #[test]
 fn an_empty_result_has_two_empty_members() {
     let nothing = json!({"allocation_requests": [], "provider_summaries": {}});
-    assert_eq!(answer(LATEST, &[("VCPU", 1000)]), nothing);
+    assert_eq!(body_of(LATEST, &[("VCPU", 1000)]), nothing);
 }
 
 /// Many roots with free capacity, so that the response has several parts.
@@ -203,9 +203,9 @@ fn a_large_answer_comes_in_parts_of_one_text() {
     let (text, parts) = in_parts(writing(LATEST, &query, world), 10_000);
     assert!(once == 1 && parts > 10);
     assert_eq!(text, complete);
-    let answer: Value = serde_json::from_str(&complete).unwrap();
-    assert_eq!(answer["allocation_requests"].as_array().map(Vec::len), Some(2000));
-    assert_eq!(answer["provider_summaries"].as_object().map(serde_json::Map::len), Some(2000));
+    let response: Value = serde_json::from_str(&complete).unwrap();
+    assert_eq!(response["allocation_requests"].as_array().map(Vec::len), Some(2000));
+    assert_eq!(response["provider_summaries"].as_object().map(serde_json::Map::len), Some(2000));
 }
 
 /// A tree's summaries may span two parts.

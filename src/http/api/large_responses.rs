@@ -31,7 +31,7 @@ const STANDSTILL: Duration = Duration::from_secs(1);
 
 /// The large responses that are being sent.
 #[derive(Debug)]
-pub struct LargeAnswers {
+pub struct LargeResponses {
     bytes_max: usize,
     time_max: Duration,
     watch: Watch,
@@ -43,12 +43,12 @@ pub struct LargeAnswers {
 struct Sending {
     next: u64,
     bytes: usize,
-    answers: HashMap<u64, Answer>,
+    responses: HashMap<u64, LargeResponse>,
 }
 
 /// The rest of a response.
 #[derive(Debug)]
-struct Answer {
+struct LargeResponse {
     rest: Bytes,
     /// Its size in memory, however much has been sent.
     size: usize,
@@ -66,7 +66,7 @@ pub(in crate::http) enum Refusal {
     Bug(Bug),
 }
 
-impl LargeAnswers {
+impl LargeResponses {
     /// Creates an empty set of at most `bytes_max` bytes, each response of at most `time_max`.
     pub(in crate::http) fn new(bytes_max: usize, time_max: Duration, watch: Watch) -> Arc<Self> {
         let (sending, throttle) = (Mutex::default(), LogThrottle::default());
@@ -99,21 +99,21 @@ impl LargeAnswers {
         let mut sending = self.sending();
         let cut_off = sending.make_room(size, self.bytes_max, now);
         let is_over = sending.bytes.saturating_add(size) > self.bytes_max;
-        if is_over && may_be_refused && !sending.answers.is_empty() {
+        if is_over && may_be_refused && !sending.responses.is_empty() {
             return Err(Refusal::NoRoom);
         }
         let id = sending.next;
         sending.next += 1;
         sending.bytes += size;
         let until = now + self.time_max;
-        sending.answers.insert(id, Answer { rest, size, until, moved: now });
+        sending.responses.insert(id, LargeResponse { rest, size, until, moved: now });
         drop(sending);
         if cut_off > 0
             && let Some(count) = self.throttle.count()
         {
             tracing::warn!(count, "large responses were cut off because their clients stalled");
         }
-        let sent = LargeBody { answers: Arc::clone(self), id, left: size };
+        let sent = LargeBody { responses: Arc::clone(self), id, left: size };
         Ok(Response::from_parts(head, Body::new(sent)))
     }
 
@@ -121,14 +121,14 @@ impl LargeAnswers {
     fn part(&self, id: u64) -> Option<Bytes> {
         let now = self.watch.now();
         let mut sending = self.sending();
-        let answer = sending.answers.get_mut(&id)?;
-        if answer.until <= now {
+        let response = sending.responses.get_mut(&id)?;
+        if response.until <= now {
             sending.remove(id);
             return None;
         }
-        answer.moved = now;
-        let part = answer.rest.split_to(answer.rest.len().min(PART));
-        if answer.rest.is_empty() {
+        response.moved = now;
+        let part = response.rest.split_to(response.rest.len().min(PART));
+        if response.rest.is_empty() {
             sending.remove(id);
         }
         drop(sending);
@@ -144,18 +144,18 @@ impl Sending {
     /// Removes responses with stalled clients, the longest stalled first, until there is room.
     /// Returns their number.
     fn make_room(&mut self, size: usize, bytes_max: usize, now: Instant) -> usize {
-        let before = self.answers.len();
+        let before = self.responses.len();
         while self.bytes.saturating_add(size) > bytes_max {
-            let still = self.answers.iter().filter(|it| it.1.moved + STANDSTILL <= now);
-            let Some((&id, _)) = still.min_by_key(|(_, answer)| answer.moved) else { break };
+            let still = self.responses.iter().filter(|it| it.1.moved + STANDSTILL <= now);
+            let Some((&id, _)) = still.min_by_key(|(_, response)| response.moved) else { break };
             self.remove(id);
         }
-        before - self.answers.len()
+        before - self.responses.len()
     }
 
     fn remove(&mut self, id: u64) {
-        if let Some(answer) = self.answers.remove(&id) {
-            self.bytes = self.bytes.saturating_sub(answer.size);
+        if let Some(response) = self.responses.remove(&id) {
+            self.bytes = self.bytes.saturating_sub(response.size);
         }
     }
 }
@@ -172,7 +172,7 @@ fn complete_bytes(mut body: Body) -> Result<Bytes, Bug> {
 
 /// The body of a large response.
 struct LargeBody {
-    answers: Arc<LargeAnswers>,
+    responses: Arc<LargeResponses>,
     id: u64,
     /// Bytes that have not been passed on.
     left: usize,
@@ -189,7 +189,7 @@ impl HttpBody for LargeBody {
         if self.left == 0 {
             return Poll::Ready(None);
         }
-        let Some(part) = self.answers.part(self.id) else {
+        let Some(part) = self.responses.part(self.id) else {
             self.left = 0;
             let why = "the client read a large response too slowly".to_owned();
             return Poll::Ready(Some(Err(BrokenOff::slow_client(why))));
@@ -209,7 +209,7 @@ impl HttpBody for LargeBody {
 
 impl Drop for LargeBody {
     fn drop(&mut self) {
-        self.answers.sending().remove(self.id);
+        self.responses.sending().remove(self.id);
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
     use axum::response::Response;
     use http_body_util::BodyExt;
 
-    use super::{LargeAnswers, PART, Refusal, SMALL, STANDSTILL};
+    use super::{LargeResponses, PART, Refusal, SMALL, STANDSTILL};
     use crate::fairness::watch::Watch;
 
     const SIZE: usize = PART * 3 + 1;
@@ -231,7 +231,7 @@ mod tests {
 
     /// Responses with a clock that the test advances.
     struct Timed {
-        answers: Arc<LargeAnswers>,
+        responses: Arc<LargeResponses>,
         milliseconds: Arc<AtomicU64>,
     }
 
@@ -241,7 +241,7 @@ mod tests {
             let shown = Arc::clone(&milliseconds);
             let watch =
                 Watch::of(move || began + Duration::from_millis(shown.load(Ordering::Relaxed)));
-            Self { answers: LargeAnswers::new(bytes_max, TIME_MAX, watch), milliseconds }
+            Self { responses: LargeResponses::new(bytes_max, TIME_MAX, watch), milliseconds }
         }
 
         fn advance(&self, time: Duration) {
@@ -251,7 +251,7 @@ mod tests {
 
         fn admit(&self, size: usize) -> Result<Body, Refusal> {
             let response = Response::new(vec![b'x'; size].into());
-            self.answers.admit(response, true).map(Response::into_body)
+            self.responses.admit(response, true).map(Response::into_body)
         }
     }
 
@@ -277,8 +277,8 @@ mod tests {
         let bodies = [small, small].map(|size| timed.admit(size).unwrap());
         let parts = futures_util::stream::iter([Ok::<_, std::io::Error>("x".into())]);
         let streamed = Response::new(crate::http::api::streamed::body(parts));
-        timed.answers.admit(streamed, true).unwrap();
-        assert_eq!(timed.answers.bytes(), 0);
+        timed.responses.admit(streamed, true).unwrap();
+        assert_eq!(timed.responses.bytes(), 0);
         drop(bodies);
     }
 
@@ -286,11 +286,11 @@ mod tests {
     async fn an_answer_is_counted_until_its_end_or_until_its_client_goes() {
         let timed = Timed::new(SIZE * 2);
         let (mut one, two) = (timed.admit(SIZE).unwrap(), timed.admit(SIZE).unwrap());
-        assert_eq!(timed.answers.bytes(), SIZE * 2);
+        assert_eq!(timed.responses.bytes(), SIZE * 2);
         assert_eq!(rest(&mut one).await, SIZE);
-        assert_eq!(timed.answers.bytes(), SIZE);
+        assert_eq!(timed.responses.bytes(), SIZE);
         drop(two);
-        assert_eq!(timed.answers.bytes(), 0);
+        assert_eq!(timed.responses.bytes(), 0);
     }
 
     #[tokio::test]
@@ -303,7 +303,7 @@ mod tests {
         take(&mut fast).await.unwrap().unwrap();
         timed.advance(STANDSTILL / 2);
         let mut third = timed.admit(SIZE).unwrap();
-        assert_eq!(timed.answers.bytes(), SIZE * 2);
+        assert_eq!(timed.responses.bytes(), SIZE * 2);
         assert!(matches!(timed.admit(SIZE), Err(Refusal::NoRoom)));
         take(&mut slow).await.unwrap().unwrap_err();
         assert!(take(&mut slow).await.is_none(), "it stays ended");
@@ -317,12 +317,12 @@ mod tests {
         let mut body = timed.admit(SIZE).unwrap();
         // The response of a write is sent all the same.
         let response = Response::new(vec![b'x'; SIZE].into());
-        let written = timed.answers.admit(response, false).unwrap();
-        assert_eq!(timed.answers.bytes(), SIZE * 2);
+        let written = timed.responses.admit(response, false).unwrap();
+        assert_eq!(timed.responses.bytes(), SIZE * 2);
         take(&mut body).await.unwrap().unwrap();
         timed.advance(TIME_MAX);
         take(&mut body).await.unwrap().unwrap_err();
         drop((body, written));
-        assert_eq!(timed.answers.bytes(), 0);
+        assert_eq!(timed.responses.bytes(), 0);
     }
 }

@@ -39,7 +39,7 @@ impl FromStr for Microversion {
 
 /// A response.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct ServiceResponse {
     /// Method and URL of the request.
     request: String,
     status: StatusCode,
@@ -47,7 +47,7 @@ pub struct Answer {
     body: Vec<u8>,
 }
 
-impl Answer {
+impl ServiceResponse {
     pub(super) fn new(
         request: String,
         status: StatusCode,

@@ -67,9 +67,9 @@ impl<'c> ResponseStore<'c> {
         &mut self,
         about: ResponseKey,
         uuid: &str,
-        answer: Option<&T>,
+        response: Option<&T>,
     ) -> Result<(), Error> {
-        let text = serde_json::to_string(&answer)
+        let text = serde_json::to_string(&response)
             .map_err(|error| Error::Refused(format!("{uuid} cannot be kept: {error}")))?;
         self.waiting.push((about, uuid.to_owned(), text));
         if self.waiting.len() >= AT_ONCE || self.written.elapsed() > WAIT {

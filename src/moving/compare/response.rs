@@ -24,7 +24,7 @@ const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// A response.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ComparedResponse {
     /// The status, such as 200.
     pub status: u16,
     /// The compared headers, by name in lower case.
@@ -44,7 +44,7 @@ pub enum Body {
     Text(String),
 }
 
-impl Answer {
+impl ComparedResponse {
     /// Builds a response. Headers that are not compared are left out.
     pub fn new<'a>(
         status: u16,
@@ -142,7 +142,11 @@ impl Difference {
 }
 
 /// The differences between two responses to the same request, in the order of the left one.
-pub fn differences(left: &Answer, right: &Answer, rules: Rules) -> Vec<Difference> {
+pub fn differences(
+    left: &ComparedResponse,
+    right: &ComparedResponse,
+    rules: Rules,
+) -> Vec<Difference> {
     let mut found = Comparison { rules, path: Vec::new(), found: Vec::new() };
     found.within("status", |it| it.leaf(&left.status.into(), &right.status.into()));
     found.within("headers", |it| it.headers(&left.headers, &right.headers));
@@ -367,15 +371,15 @@ fn is_same_path(one: &str, other: &str) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Answer, Difference, Rules, differences, value_differences};
+    use super::{ComparedResponse, Difference, Rules, differences, value_differences};
 
     fn places(left: &Value, right: &Value) -> Vec<String> {
         value_differences(left, right, Rules::default()).iter().map(Difference::place).collect()
     }
 
-    fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+    fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> ComparedResponse {
         let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-        Answer::new(status, headers, body.as_bytes())
+        ComparedResponse::new(status, headers, body.as_bytes())
     }
 
     #[test]
