@@ -6,6 +6,9 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Time for which the thread lets lines gather before it takes them: waking it for each line would cost the tasks
+/// that produce them more than the line itself.
+const GATHER: Duration = Duration::from_millis(1);
 /// Capacity that the thread's buffer keeps between two rounds, in bytes.
 const KEPT: usize = 64 * 1024;
 
@@ -70,10 +73,13 @@ impl LineQueue {
             state.dropped += 1;
             return Pushed::Dropped { is_first: state.dropped == 1 };
         }
+        let is_first = state.waiting.is_empty();
         state.waiting.extend_from_slice(line);
         state.lines += 1;
         drop(state);
-        self.changed.notify_all();
+        if is_first {
+            self.changed.notify_all();
+        }
         Pushed::Waits
     }
 
@@ -97,6 +103,11 @@ impl LineQueue {
         self.changed.notify_all();
         while state.waiting.is_empty() && !state.ends {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if !state.ends {
+            drop(state);
+            std::thread::sleep(GATHER);
+            state = self.state();
         }
         if state.waiting.is_empty() && state.dropped == 0 {
             return None;
