@@ -253,7 +253,7 @@ pub(super) fn supplies(
             let draw = |(class, amount): &(ClassId, u64)| (pools.number(&root, *class), *amount);
             Some(Supply::One(amounts.iter().flatten().map(draw).collect()))
         } else {
-            supply(&tree, &amounts, [&conditions, &needing_own], (pools, &mut parts))
+            supply(&tree, &amounts, [&conditions, &needing_own], pools, &mut parts)
         };
         if let Some(supply) = supply {
             budget.is_spent_with(4 + supply.size());
@@ -305,7 +305,8 @@ fn supply(
     tree: &Tree<'_>,
     amounts: &[Vec<(ClassId, u64)>],
     [conditions, needing_own]: [&Arc<Conditions>; 2],
-    (pools, parts): (&mut Pools, &mut Parts),
+    pools: &mut Pools,
+    parts: &mut Parts,
 ) -> Option<Supply> {
     let is_own = |option: TreeOption<'_>| option.is_inside && !option.is_shared;
     let has_own = (0..amounts.len()).any(|part| tree.options(part).any(is_own));

@@ -79,8 +79,8 @@ impl Budget {
     ) -> Result<SolverTurn, Failure> {
         let began = Instant::now();
         let size = draft.open_servers().clamp(1, SIZE_MAX) as u64;
-        let requester = (self.terms.requester, size);
-        let turn = wait_for(&planning.solver_turns, requester, self.wait, Work::Solving).await?;
+        let (turns, requester) = (&planning.solver_turns, self.terms.requester);
+        let turn = wait_for(turns, requester, size, self.wait, Work::Solving).await?;
         let waited = began.elapsed();
         self.wait = self.wait.saturating_sub(waited);
         let began = self.watch.now();

@@ -17,7 +17,7 @@ impl Planning {
     /// # Errors
     /// `NoTurn`.
     pub(crate) async fn read_turn(&self, requester: Requester) -> Result<Turn, Failure> {
-        wait_for(&self.read_turns, (requester, 1), self.turn_wait, Work::Reading).await
+        wait_for(&self.read_turns, requester, 1, self.turn_wait, Work::Reading).await
     }
 }
 
@@ -27,7 +27,8 @@ impl Planning {
 /// `NoTurn`.
 pub(super) async fn wait_for(
     turns: &Turns,
-    (requester, size): (Requester, u64),
+    requester: Requester,
+    size: u64,
     most: Duration,
     work: Work,
 ) -> Result<Turn, Failure> {

@@ -16,6 +16,7 @@ use super::query::Query;
 use super::random::Random;
 use super::shared::Shared;
 use super::steps::{BLOCK_STEPS, Progress, Steps};
+use crate::search::query::QueryInWorld;
 use crate::world::World;
 use crate::world::set::BLOCK;
 use crate::world::slot_data::NOWHERE;
@@ -119,7 +120,7 @@ impl Combination {
     /// there is no combination.
     pub(super) fn viable(
         &mut self,
-        (world, query): (&World, &Query),
+        QueryInWorld { world, query }: QueryInWorld<'_>,
         pruner: &mut Pruner,
         steps: &mut Steps,
     ) -> Option<Vec<Vec<u32>>> {
@@ -227,7 +228,7 @@ impl Combination {
     /// Finds the next combination.
     pub(super) fn advance(
         &mut self,
-        (world, query): (&World, &Query),
+        QueryInWorld { world, query }: QueryInWorld<'_>,
         pruner: &mut Pruner,
         steps: &mut Steps,
     ) -> Progress {
@@ -241,7 +242,7 @@ impl Combination {
             let level = &mut self.levels[self.depth];
             if level.next == level.to {
                 level.next = level.from;
-                self.remember((world, query), pruner, steps);
+                self.remember(QueryInWorld { world, query }, pruner, steps);
                 if !self.step_back(query) {
                     return Progress::Exhausted;
                 }
@@ -259,7 +260,7 @@ impl Combination {
                 }
                 self.levels[self.depth].entered = (self.found, self.tries);
                 let looks_ahead = pruner.is_eager || self.tries >= self.look_at;
-                if self.has_failed((world, query), pruner, steps)
+                if self.has_failed(QueryInWorld { world, query }, pruner, steps)
                     || looks_ahead && !self.may_go_on(world, query, pruner, steps)
                 {
                     self.step_back(query);
@@ -311,7 +312,7 @@ impl Combination {
     /// Returns whether the current situation has failed before.
     fn has_failed(
         &mut self,
-        context: (&World, &Query),
+        context: QueryInWorld<'_>,
         pruner: &mut Pruner,
         steps: &mut Steps,
     ) -> bool {
@@ -322,12 +323,12 @@ impl Combination {
     }
 
     /// Remembers the current situation if it took more tries than remembering costs, and led to no combination.
-    fn remember(&mut self, context: (&World, &Query), pruner: &mut Pruner, steps: &mut Steps) {
+    fn remember(&mut self, context: QueryInWorld<'_>, pruner: &mut Pruner, steps: &mut Steps) {
         let (found, tries) = self.levels[self.depth].entered;
         let is_worth_it =
-            pruner.is_eager || self.tries - tries > self.choices.len() / self.effort(context.1);
+            pruner.is_eager || self.tries - tries > self.choices.len() / self.effort(context.query);
         // Whether the clauses without a bit are met depends on all choices.
-        if found < self.found || !is_worth_it || context.1.together.len() > 64 {
+        if found < self.found || !is_worth_it || context.query.together.len() > 64 {
             return;
         }
         let situation = self.situation(context, pruner, steps);
@@ -337,7 +338,7 @@ impl Combination {
 
     fn situation(
         &mut self,
-        (world, query): (&World, &Query),
+        QueryInWorld { world, query }: QueryInWorld<'_>,
         Pruner { failed, .. }: &mut Pruner,
         steps: &mut Steps,
     ) -> u64 {

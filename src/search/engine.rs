@@ -1,6 +1,7 @@
 //! The search: visits anchors in the order of the strategy and goes through the combinations of each, until the
 //! limit.
 
+use crate::search::query::QueryInWorld;
 use std::collections::VecDeque;
 
 use super::anchors::{Anchor, AnchorBlock, AnchorGroup, Anchors};
@@ -228,7 +229,8 @@ impl Engine {
         steps: &mut Steps,
     ) -> Progress {
         loop {
-            let progress = open.combination.advance((world, query), &mut self.pruner, steps);
+            let progress =
+                open.combination.advance(QueryInWorld { world, query }, &mut self.pruner, steps);
             match progress {
                 Progress::Found(()) => {
                     let picks = open.combination.picks();

@@ -1,9 +1,8 @@
 //! Decides whether one tree has a candidate: an exact search in this tree alone, with a limited amount of work.
 
 use super::combine::{Combination, Pruner, Sources};
-use super::query::Query;
 use super::steps::{Progress, Steps};
-use crate::world::World;
+use crate::search::query::QueryInWorld;
 
 /// Maximum work for one tree, in pauses of about a millisecond.
 const PAUSES_MAX: usize = 20;
@@ -30,7 +29,7 @@ impl Feasibility {
         let may_have = combination.open(root, sources, pruner, &mut steps);
         *work += steps.taken();
         let Sources { world, query, .. } = *sources;
-        let found = if may_have { self.first((world, query)) } else { Some(false) };
+        let found = if may_have { self.first(QueryInWorld { world, query }) } else { Some(false) };
         if found != Some(false) {
             return found;
         }
@@ -40,7 +39,7 @@ impl Feasibility {
         let options = sources.shared.open(world, query, signature).filter(|_| admits_root);
         match options {
             Some(options) if self.combination.open_shared(&options, sources) => {
-                self.first((world, query))
+                self.first(QueryInWorld { world, query })
             }
             Some(_) | None => Some(false),
         }
@@ -53,13 +52,14 @@ impl Feasibility {
         let mut steps = Steps::new();
         let may_have = combination.open(root, sources, pruner, &mut steps);
         let Sources { world, query, .. } = *sources;
-        let viable = may_have.then(|| combination.viable((world, query), pruner, &mut steps));
+        let viable =
+            may_have.then(|| combination.viable(QueryInWorld { world, query }, pruner, &mut steps));
         *work += steps.taken();
         viable.flatten()
     }
 
     /// Returns whether there is a combination.
-    fn first(&mut self, context: (&World, &Query)) -> Option<bool> {
+    fn first(&mut self, context: QueryInWorld<'_>) -> Option<bool> {
         let Self { combination, pruner, work } = self;
         for _ in 0..PAUSES_MAX {
             let mut steps = Steps::new();

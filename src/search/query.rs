@@ -10,6 +10,13 @@ use crate::world::set::Set;
 use crate::world::{Provider, World};
 
 /// Decides whether a query is proven to have no candidate, which takes a search.
+/// A query, and the world that it is about.
+#[derive(Clone, Copy)]
+pub(in crate::search) struct QueryInWorld<'q> {
+    pub(in crate::search) world: &'q World,
+    pub(in crate::search) query: &'q Query,
+}
+
 pub(super) type IsVoid<'v> = &'v dyn Fn(&World, &Query) -> bool;
 
 /// A request group, as far as candidates refer to it.

@@ -62,7 +62,7 @@ impl Changes {
             let change = Arc::new(change);
             let (mut attempt, mut again) = (1, false);
             loop {
-                match store.attempt(&change, &recorder, (again, deadline)).await {
+                match store.attempt(&change, &recorder, again, deadline).await {
                     Err(Error::Again(why)) if attempt < ATTEMPTS_MAX => {
                         recording::conflict(name);
                         tracing::debug!(change = name, attempt, why, "trying a change again");
@@ -116,7 +116,8 @@ impl Store {
         &self,
         change: &Arc<C>,
         recorder: &Recorder,
-        (again, deadline): (bool, Instant),
+        again: bool,
+        deadline: Instant,
     ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
         let permits = self.write_limits.connection(again, patience);

@@ -186,6 +186,14 @@ impl ObjectState {
     }
 }
 
+/// A consumer before and after a request.
+#[derive(Clone, Copy)]
+pub(super) struct ConsumerChange<'c> {
+    pub(super) uuid: Uuid,
+    pub(super) before: Option<&'c Consumer>,
+    pub(super) now: Option<&'c Consumer>,
+}
+
 /// Names of the providers and classes in allocations.
 pub(super) struct PlaceNames {
     providers: HashMap<ProviderId, Uuid>,
@@ -207,12 +215,8 @@ impl PlaceNames {
     }
 
     /// Returns the effect on a consumer.
-    pub(super) fn effect(
-        &self,
-        uuid: Uuid,
-        before: Option<&Consumer>,
-        now: Option<&Consumer>,
-    ) -> Effect {
+    pub(super) fn effect(&self, change: ConsumerChange<'_>) -> Effect {
+        let ConsumerChange { uuid, before, now } = change;
         let state = |consumer: &Consumer| ObjectState {
             generation: Some(consumer.generation),
             content: Content::Allocations(

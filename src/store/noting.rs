@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::effects::{Content, Effect, Kind, ObjectState, PlaceNames, Recorder};
+use super::effects::{ConsumerChange, Content, Effect, Kind, ObjectState, PlaceNames, Recorder};
 use super::error::Result;
 use super::events::event::NotedConsumer;
 use super::provider_lock::ProviderLock;
 use super::tx::Tx;
-use crate::model::claim::{Consumer, LockedState};
+use crate::model::claim::LockedState;
 use crate::model::{Generation, Inventory, ProviderId};
 
 /// A list of a provider before a change, as it was when the provider was locked.
@@ -186,26 +186,27 @@ impl Tx<'_> {
         let (names, recorder) = (PlaceNames::of(state), self.recorder.clone());
         for (uuid, consumer) in &state.consumers {
             let (before, now) = (consumer.before.as_ref(), consumer.now.as_ref());
-            self.note_consumer((*uuid, before, now), &names, state, &recorder);
+            let change = ConsumerChange { uuid: *uuid, before, now };
+            self.note_consumer(change, &names, state, &recorder);
         }
     }
 
     /// Records the change of a consumer by one request.
     pub(super) fn note_consumer(
         &mut self,
-        (uuid, before, now): (Uuid, Option<&Consumer>, Option<&Consumer>),
+        change: ConsumerChange<'_>,
         names: &PlaceNames,
         state: &LockedState,
         recorder: &Recorder,
     ) {
-        if before == now {
+        if change.before == change.now {
             return;
         }
         if self.has_history || recorder.is_on() {
-            self.effects.push((recorder.clone(), names.effect(uuid, before, now)));
+            self.effects.push((recorder.clone(), names.effect(change)));
         }
         if let Some(noted) = &mut self.noted {
-            let consumer = NotedConsumer::of((uuid, before, now), names, state);
+            let consumer = NotedConsumer::of(change, names, state);
             noted.consumers.extend(consumer.map(|consumer| (recorder.clone(), consumer)));
         }
     }

@@ -86,7 +86,7 @@ impl KeptRequest {
     }
 
     /// Keeps a write that was refused. A problem without faults is not of the stored state.
-    fn keep_refused_write(&self, app: &App, (kind, body): (Kind, &[u8]), problem: &Problem) {
+    fn keep_refused_write(&self, app: &App, kind: Kind, body: &[u8], problem: &Problem) {
         let Some(faults) = &problem.faults else { return };
         let facts = if faults.count == 0 {
             RefusalFacts::Omitted("in_error")
@@ -149,7 +149,7 @@ fn keeping(kind: Kind, handler: BoxedHandler) -> BoxedHandler {
             let response = response.await;
             if let Some(problem) = response.extensions().get::<Problem>() {
                 let body = body.0.get().map_or(&[][..], |body| body);
-                kept.keep_refused_write(&app, (kind, body), problem);
+                kept.keep_refused_write(&app, kind, body, problem);
             }
             response
         })

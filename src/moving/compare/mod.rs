@@ -2,7 +2,7 @@
 //!
 //! The providers of both are listed; then the parts of each are read from both services and compared at once
 //! ([`pair`]), so that memory use does not grow with them. Then follow the consumers that were found, their projects,
-//! and requests for candidates that are generated from the data ([`candidates`]). [`answers`] computes the
+//! and requests for candidates that are generated from the data ([`candidates`]). [`response`] computes the
 //! differences between two responses, [`known`] explains the intended ones, and [`mod@explained`] those in the report
 //! of an import.
 //!

@@ -13,6 +13,7 @@ use super::result::Bounds;
 use super::stock::Stock;
 use super::total::{Sharer, shared_bounds};
 use super::upper_bound;
+use crate::search::query::QueryInWorld;
 use crate::world::World;
 use crate::world::set::BLOCK;
 
@@ -167,7 +168,12 @@ impl<'w> Count<'w> {
         for order in Order::ALL {
             if at_least < at_most {
                 stock.refill(tree);
-                at_least = at_least.max(self.packer.pack(stock, (world, query), tree, order));
+                at_least = at_least.max(self.packer.pack(
+                    stock,
+                    QueryInWorld { world, query },
+                    tree,
+                    order,
+                ));
             }
         }
         work += self.packer.take_work() + 16 * offer.choices.len();
@@ -213,7 +219,7 @@ impl<'w> Count<'w> {
         }
         let Self { world, query, packer, shared, .. } = self;
         let (together, is_complete) =
-            shared_bounds(shared, packer, (world, query), sharers, is_enough);
+            shared_bounds(shared, packer, QueryInWorld { world, query }, sharers, is_enough);
         (sum.plus(together), is_complete)
     }
 }

@@ -6,6 +6,7 @@ use super::offers::Offers;
 use super::packing::{Order, Packer};
 use super::parameters::Excluded;
 use super::stock::Stock;
+use crate::search::query::QueryInWorld;
 use crate::world::World;
 use crate::world::set::Set;
 
@@ -64,6 +65,6 @@ pub(in crate::search) fn fits_on(world: &World, query: &Query, root: u32) -> Opt
     let mut stock = Stock::default();
     let tree = stock.add(world, query, &offer);
     let mut packer = Packer::default();
-    let fits = packer.pack(&mut stock, (world, query), tree, Order::Spread) > 0;
+    let fits = packer.pack(&mut stock, QueryInWorld { world, query }, tree, Order::Spread) > 0;
     (fits || !packer.gave_up()).then_some(fits)
 }

@@ -2,11 +2,11 @@
 
 #![expect(clippy::indexing_slicing, reason = "parts, options and pools are numbered densely")]
 
+use crate::search::query::QueryInWorld;
 use std::cmp::Reverse;
 
 use super::super::query::Query;
 use super::stock::{Stock, Supply};
-use crate::world::World;
 
 /// Maximum work to find one candidate, in options tried.
 const TRIES_MAX: usize = 4096;
@@ -65,7 +65,7 @@ impl Packer {
     pub(super) fn pack(
         &mut self,
         stock: &mut Stock,
-        (world, query): (&World, &Query),
+        QueryInWorld { world, query }: QueryInWorld<'_>,
         tree: usize,
         order: Order,
     ) -> u64 {
@@ -80,7 +80,7 @@ impl Packer {
         self.gave_up = false;
         while self.work < self.work_max {
             self.arrange(stock, query, tree, order);
-            if !self.find(stock, (world, query), tree) {
+            if !self.find(stock, QueryInWorld { world, query }, tree) {
                 break;
             }
             let most = self.copies(stock, tree);
@@ -121,7 +121,7 @@ impl Packer {
     }
 
     /// Finds a candidate. Its draws are in `taken`.
-    fn find(&mut self, stock: &Stock, context: (&World, &Query), tree: usize) -> bool {
+    fn find(&mut self, stock: &Stock, context: QueryInWorld<'_>, tree: usize) -> bool {
         let mut depth = 0;
         let mut tries = 0;
         loop {
@@ -185,7 +185,7 @@ impl Packer {
     fn may_take(
         &self,
         stock: &Stock,
-        (world, query): (&World, &Query),
+        QueryInWorld { world, query }: QueryInWorld<'_>,
         (tree, part): (usize, usize),
         option: usize,
     ) -> bool {
@@ -215,14 +215,14 @@ impl Packer {
                 return false;
             }
         }
-        self.keeps_subtrees(stock, (world, query), (tree, part), supply)
+        self.keeps_subtrees(stock, QueryInWorld { world, query }, (tree, part), supply)
     }
 
     /// Returns whether the first option chosen for each complete `same_subtree` set is an ancestor of all others.
     fn keeps_subtrees(
         &self,
         stock: &Stock,
-        (world, query): (&World, &Query),
+        QueryInWorld { world, query }: QueryInWorld<'_>,
         (tree, part): (usize, usize),
         supply: &Supply,
     ) -> bool {
@@ -246,7 +246,7 @@ impl Packer {
     fn has_required_traits(
         &self,
         stock: &Stock,
-        (_, query): (&World, &Query),
+        QueryInWorld { query, .. }: QueryInWorld<'_>,
         tree: usize,
     ) -> bool {
         let spread = || self.picked(stock, tree).filter(|(part, _)| query.parts[*part].spread);

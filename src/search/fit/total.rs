@@ -6,6 +6,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "trees and pools are numbered densely")]
 
+use crate::search::query::QueryInWorld;
 use std::collections::{BTreeMap, HashMap};
 
 use super::super::query::Query;
@@ -14,7 +15,6 @@ use super::packing::{Order, Packer};
 use super::result::Bounds;
 use super::stock::{Stock, Supply};
 use super::upper_bound::of_classes;
-use crate::world::World;
 
 /// A tree that uses sharing providers.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Sharer {
 pub(super) fn shared_bounds(
     stock: &mut Stock,
     packer: &mut Packer,
-    context: (&World, &Query),
+    context: QueryInWorld<'_>,
     sharers: Vec<Sharer>,
     is_enough: &mut impl FnMut(usize) -> bool,
 ) -> (Bounds, bool) {
@@ -40,7 +40,7 @@ pub(super) fn shared_bounds(
             sum = sum.plus(alone.alone);
             continue;
         }
-        let (at_most, mut is_stopped) = upper_bound(stock, context.1, &sharers, is_enough);
+        let (at_most, mut is_stopped) = upper_bound(stock, context.query, &sharers, is_enough);
         // Trees with the fewest sharing providers come first.
         sharers.sort_by_key(|it| (shared(stock, it.tree).count(), it.tree));
         let mut at_least = 0;

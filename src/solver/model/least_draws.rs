@@ -2,14 +2,10 @@
 
 #![expect(clippy::indexing_slicing, reason = "pools and classes are numbered densely")]
 
-use super::server_choice::PartChoice;
-use crate::solver::problem::Pool;
+use super::server_choice::{PartChoice, PoolTable};
 
 /// Amounts by class: of all pools, and of private ones.
 pub(super) type Sums = [Vec<u64>; 2];
-
-/// The pools, and which of them more than one host draws on.
-pub(super) type PoolTable<'t> = (&'t [Pool], &'t [bool]);
 
 /// By class, the minimum draw over all hosts.
 pub(super) struct LeastDraws {
@@ -77,7 +73,11 @@ impl LeastDraws {
     }
 }
 
-fn sum_by_class([all, own]: &mut Sums, draws: &[(usize, u64)], (pools, shared): PoolTable<'_>) {
+fn sum_by_class(
+    [all, own]: &mut Sums,
+    draws: &[(usize, u64)],
+    PoolTable { pools, shared }: PoolTable<'_>,
+) {
     for (pool, amount) in draws {
         let class = pools[*pool].class;
         all[class] = all[class].saturating_add(*amount);
@@ -88,7 +88,11 @@ fn sum_by_class([all, own]: &mut Sums, draws: &[(usize, u64)], (pools, shared): 
 }
 
 /// Returns whether the draws are equal, on pools of the same classes, of which the same ones are private.
-fn are_alike(one: &[(usize, u64)], other: &[(usize, u64)], (pools, shared): PoolTable<'_>) -> bool {
+fn are_alike(
+    one: &[(usize, u64)],
+    other: &[(usize, u64)],
+    PoolTable { pools, shared }: PoolTable<'_>,
+) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).all(|(one, other)| {
             one.1 == other.1

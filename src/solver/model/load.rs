@@ -6,7 +6,7 @@ use std::iter::Peekable;
 use std::ops::Range;
 
 use super::least_draws::LeastDraws;
-use super::server_choice::ServerChoice;
+use super::server_choice::{PoolTable, ServerChoice};
 use super::sizes::Sizes;
 use super::variants::{variant, variants};
 use crate::solver::budget::Budget;
@@ -96,7 +96,8 @@ impl Sizes<'_> {
                 StoredDemand::Never => {}
                 StoredDemand::Plain(range) => {
                     least.start_host();
-                    least.add(&load.plain[range.clone()], (&self.problem.pools, &self.shared));
+                    let pools = PoolTable { pools: &self.problem.pools, shared: &self.shared };
+                    least.add(&load.plain[range.clone()], pools);
                     least.end_host();
                 }
                 StoredDemand::Choice => {

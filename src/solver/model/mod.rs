@@ -25,7 +25,7 @@ pub(super) use self::by_host::ByHost;
 pub(super) use self::load::Demand;
 use self::load::Load;
 pub(super) use self::quota::Quota;
-pub(super) use self::server_choice::{PartChoice, ServerChoice, ServerChoices};
+pub(super) use self::server_choice::{PartChoice, PoolTable, ServerChoice, ServerChoices};
 use self::sizes::Sizes;
 use self::symmetry::HostSymmetry;
 pub(super) use self::units::Units;

@@ -9,6 +9,14 @@ use crate::solver::problem::{Choice, Draws, Pool, Supply, Way};
 /// Maximum number of parts of a server for which memory is reserved in advance.
 const PARTS_FEW: usize = 16;
 
+/// The pools, and which of them more than one host draws on.
+#[derive(Clone, Copy)]
+pub(in crate::solver) struct PoolTable<'t> {
+    pub(in crate::solver) pools: &'t [Pool],
+    /// Whether each of them is shared.
+    pub(in crate::solver) shared: &'t [bool],
+}
+
 /// The choices of several servers. There are many, and preparing them is a large part of the work before a search.
 /// So a choice whose ways all fit and draw on no shared pool stays in the problem, and is not copied.
 #[derive(Debug)]
@@ -94,7 +102,7 @@ impl<'p> ServerChoices<'p> {
     pub(in crate::solver) fn add(
         &mut self,
         supply: &'p Supply,
-        pools: (&[Pool], &[bool]),
+        pools: PoolTable<'_>,
     ) -> Option<usize> {
         let mut found = Survey::default();
         match supply {
@@ -129,7 +137,7 @@ impl<'p> ServerChoices<'p> {
     fn store<'w>(
         &mut self,
         parts: impl Iterator<Item = &'w [Way]>,
-        (pools, shared): (&[Pool], &[bool]),
+        PoolTable { pools, shared }: PoolTable<'_>,
     ) -> usize {
         let first = self.parts.len();
         let is_shared = |(pool, _): &&(usize, u64)| shared.get(*pool) == Some(&true);
@@ -205,7 +213,7 @@ impl Survey {
     fn add_part<'d>(
         &mut self,
         ways: impl Iterator<Item = &'d Draws>,
-        (pools, shared): (&[Pool], &[bool]),
+        PoolTable { pools, shared }: PoolTable<'_>,
     ) {
         let (mut classes, mut most) = (0, 0_u64);
         let mut last = None;
@@ -389,7 +397,7 @@ impl<'m> ServerChoice<'m> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ServerChoice, ServerChoices};
+    use super::{PoolTable, ServerChoice, ServerChoices};
     use crate::solver::problem::{Choice, Draws, Pool, Supply, Way};
 
     /// Pools of one class each.
@@ -408,7 +416,7 @@ mod tests {
     fn choice<'c, 'p>(
         choices: &'c mut ServerChoices<'p>,
         supply: &'p Supply,
-        pools: (&[Pool], &[bool]),
+        pools: PoolTable<'_>,
     ) -> ServerChoice<'c> {
         let number = choices.add(supply, pools).unwrap();
         choices.get(number).unwrap()
@@ -419,7 +427,7 @@ mod tests {
         let pools = pools(&[(0, 8), (0, 7), (1, 20)]);
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3), (1, 3)], &[(2, 4)]]);
-        let choice = choice(&mut choices, &supply, (&pools, &[]));
+        let choice = choice(&mut choices, &supply, PoolTable { pools: &pools, shared: &[] });
         // Two on either node; storage for five.
         assert_eq!(choice.most_at_first(), 4);
         assert_eq!((choice.fit_at_first(4), choice.fit_at_first(5)), (Some(true), Some(false)));
@@ -430,7 +438,7 @@ mod tests {
         let pools = pools(&[(0, 4)]);
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3)], &[(0, 3)]]);
-        let choice = choice(&mut choices, &supply, (&pools, &[]));
+        let choice = choice(&mut choices, &supply, PoolTable { pools: &pools, shared: &[] });
         assert_eq!((choice.most_at_first(), choice.fit_at_first(1)), (1, None));
     }
 
@@ -439,8 +447,8 @@ mod tests {
         let pools = pools(&[(0, 2), (0, 8), (1, 1)]);
         let mut choices = ServerChoices::new();
         let (some, none) = (supply(&[&[(0, 3), (1, 3)]]), supply(&[&[(1, 3)], &[(2, 4)]]));
-        assert_eq!(choices.add(&none, (&pools, &[])), None);
-        let choice = choice(&mut choices, &some, (&pools, &[]));
+        assert_eq!(choices.add(&none, PoolTable { pools: &pools, shared: &[] }), None);
+        let choice = choice(&mut choices, &some, PoolTable { pools: &pools, shared: &[] });
         let part = choice.part(0);
         assert_eq!((part.ways.len(), part.position(0)), (1, 1));
         assert_eq!(choice.positions(&[0]), [1]);
@@ -452,7 +460,7 @@ mod tests {
         let mut choices = ServerChoices::new();
         let supply = supply(&[&[(0, 3), (1, 3), (2, 3)], &[(0, 3)]]);
         let shared = [false, true, false];
-        let choice = choice(&mut choices, &supply, (&pools, &shared));
+        let choice = choice(&mut choices, &supply, PoolTable { pools: &pools, shared: &shared });
         let [first, second] = [0, 1].map(|part| choice.part(part));
         assert_eq!(first.sources, [Draws::NONE, Draws::from([(1, 3)])]);
         assert_eq!([0, 1, 2].map(|way| first.source(way)), [0, 1, 0]);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::by_host::ByHost;
 use super::least_draws::LeastDraws;
-use super::server_choice::{ServerChoice, ServerChoices};
+use super::server_choice::{PoolTable, ServerChoice, ServerChoices};
 use crate::solver::budget::Budget;
 use crate::solver::parallel::{map_items, map_shares};
 use crate::solver::problem::{Draws, PlacementProblem, Server, Supply, Ways};
@@ -195,7 +195,7 @@ impl<'p> Sizes<'p> {
         hosts: Range<usize>,
         budget: &mut Budget<'_>,
     ) -> ChoicesOnHosts<'p> {
-        let pools = (self.problem.pools.as_slice(), self.shared.as_slice());
+        let pools = PoolTable { pools: &self.problem.pools, shared: &self.shared };
         let mut choices = ServerChoices::new();
         let mut of_host = vec![None; hosts.len()];
         let mut least_of_all = Vec::new();

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::model::claim::{Consumer, LockedState, Owner};
+use crate::model::claim::{LockedState, Owner};
 use crate::model::{self, ClassId, Generation, ProviderId};
-use crate::store::effects::{Kind, Origin, PlaceNames, Recorder};
+use crate::store::effects::{ConsumerChange, Kind, Origin, PlaceNames, Recorder};
 use crate::store::owners::OwnerNames;
 
 /// An event in the database: a change and its author. Its number and time are assigned later.
@@ -213,7 +213,7 @@ impl NotedChanges {
 impl NotedConsumer {
     /// Returns the change of a consumer in a judged state.
     pub(in crate::store) fn of(
-        (uuid, before, now): (Uuid, Option<&Consumer>, Option<&Consumer>),
+        ConsumerChange { uuid, before, now }: ConsumerChange<'_>,
         names: &PlaceNames,
         state: &LockedState,
     ) -> Option<Self> {

@@ -22,7 +22,7 @@ use crate::observe::spans::{Phase, Spans};
 use crate::store::change::{ATTEMPTS_MAX, Change, pause, transact};
 use crate::store::claims::GenerationSteps;
 use crate::store::claims::locked::Needs;
-use crate::store::effects::{PlaceNames, Recorder};
+use crate::store::effects::{ConsumerChange, PlaceNames, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
 use crate::store::owners::{AddedOwners, NewOwners, OwnerNames, Owners};
@@ -93,7 +93,8 @@ impl Change for Batch {
             let now = consumers(&locked.state, &judged);
             for ((uuid, found), (_, now)) in found.into_iter().zip(now) {
                 let (found, now) = (found.as_ref(), now.as_ref());
-                tx.note_consumer((uuid, found, now), names, &locked.state, recorder);
+                let change = ConsumerChange { uuid, before: found, now };
+                tx.note_consumer(change, names, &locked.state, recorder);
             }
         }
         if let Some(noted) = &mut tx.noted {

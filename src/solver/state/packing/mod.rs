@@ -21,7 +21,7 @@ use self::backtracking::solve;
 use self::components::components;
 pub(super) use self::item::{Item, give, is_left, rest, take};
 use crate::solver::budget::Budget;
-use crate::solver::model::ServerChoices;
+use crate::solver::model::{PoolTable, ServerChoices};
 use crate::solver::problem::{Pool, Supply};
 
 /// Chooses a way for each part of each server so that all together draw no more than is left. Takes
@@ -104,7 +104,7 @@ pub(in crate::solver) fn fits_alone(
 ) -> bool {
     budget.is_spent_after(4 * supply.size());
     let mut choices = ServerChoices::new();
-    let number = choices.add(supply, (pools, &[]));
+    let number = choices.add(supply, PoolTable { pools, shared: &[] });
     let Some(server) = number.and_then(|number| choices.get(number)) else { return false };
     pack(&[Item::new(0, server, None)], pools, left, budget).is_some()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Item, pack};
 use crate::solver::budget::Budget;
-use crate::solver::model::ServerChoices;
+use crate::solver::model::{PoolTable, ServerChoices};
 use crate::solver::{Choice, Conditions, Draws, Pool, Supply, Way};
 
 /// A part that any of some pools can supply.
@@ -29,7 +29,7 @@ fn fits(sizes: &[(Supply, usize)], free: &[u64]) -> bool {
     let pools: Vec<Pool> = free.iter().map(|free| Pool { class: 0, free: *free }).collect();
     let mut choices = ServerChoices::new();
     for (supply, _) in sizes {
-        choices.add(supply, (&pools, &[])).unwrap();
+        choices.add(supply, PoolTable { pools: &pools, shared: &[] }).unwrap();
     }
     let servers = (0..sizes.len()).map(|size| choices.get(size).unwrap());
     let items: Vec<Item<'_>> = sizes
