@@ -228,10 +228,11 @@ impl Combination {
     /// Finds the next combination.
     pub(super) fn advance(
         &mut self,
-        QueryInWorld { world, query }: QueryInWorld<'_>,
+        context: QueryInWorld<'_>,
         pruner: &mut Pruner,
         steps: &mut Steps,
     ) -> Progress {
+        let QueryInWorld { world, query } = context;
         if self.depth == self.levels.len() && !self.step_back(query) {
             return Progress::Exhausted;
         }
@@ -242,7 +243,7 @@ impl Combination {
             let level = &mut self.levels[self.depth];
             if level.next == level.to {
                 level.next = level.from;
-                self.remember(QueryInWorld { world, query }, pruner, steps);
+                self.remember(context, pruner, steps);
                 if !self.step_back(query) {
                     return Progress::Exhausted;
                 }
@@ -260,7 +261,7 @@ impl Combination {
                 }
                 self.levels[self.depth].entered = (self.found, self.tries);
                 let looks_ahead = pruner.is_eager || self.tries >= self.look_at;
-                if self.has_failed(QueryInWorld { world, query }, pruner, steps)
+                if self.has_failed(context, pruner, steps)
                     || looks_ahead && !self.may_go_on(world, query, pruner, steps)
                 {
                     self.step_back(query);

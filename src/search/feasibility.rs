@@ -29,7 +29,8 @@ impl Feasibility {
         let may_have = combination.open(root, sources, pruner, &mut steps);
         *work += steps.taken();
         let Sources { world, query, .. } = *sources;
-        let found = if may_have { self.first(QueryInWorld { world, query }) } else { Some(false) };
+        let context = QueryInWorld { world, query };
+        let found = if may_have { self.first(context) } else { Some(false) };
         if found != Some(false) {
             return found;
         }
@@ -38,9 +39,7 @@ impl Feasibility {
         let admits_root = query.parts.iter().all(|part| part.anchor.admits(root));
         let options = sources.shared.open(world, query, signature).filter(|_| admits_root);
         match options {
-            Some(options) if self.combination.open_shared(&options, sources) => {
-                self.first(QueryInWorld { world, query })
-            }
+            Some(options) if self.combination.open_shared(&options, sources) => self.first(context),
             Some(_) | None => Some(false),
         }
     }

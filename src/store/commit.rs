@@ -129,12 +129,8 @@ impl Store {
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
         recording::pool_wait(began.elapsed());
         let (change, report_only) = (Arc::clone(change), self.report_only());
-        let observers = Observers {
-            recorder: recorder.clone(),
-            has_history: self.primary().options().history_days.is_some(),
-            has_events: self.primary().options().events_hours.is_some(),
-            spans: Spans::current(),
-        };
+        let options = self.primary().options();
+        let observers = Observers::new(options, recorder.clone(), Spans::current());
         let mut work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let _permits = permits;
             let transaction = transact(&mut conn, change.as_ref(), report_only, observers);

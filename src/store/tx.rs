@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 
 use super::effects::{Effect, Recorder};
 use super::events::event::NotedChanges;
+use super::options::StoreOptions;
 use super::world_rows::CATALOGUE;
 use crate::model::ProviderId;
 use crate::observe::spans::Spans;
@@ -40,6 +41,14 @@ pub(super) struct Observers {
     pub(super) has_events: bool,
     /// The spans of the requests behind it.
     pub(super) spans: Spans,
+}
+
+impl Observers {
+    /// Makes the observers that the options of a store demand.
+    pub(super) fn new(options: &StoreOptions, recorder: Recorder, spans: Spans) -> Self {
+        let has_history = options.history_days.is_some();
+        Self { recorder, has_history, has_events: options.events_hours.is_some(), spans }
+    }
 }
 
 impl<'c> Tx<'c> {

@@ -65,10 +65,11 @@ impl Packer {
     pub(super) fn pack(
         &mut self,
         stock: &mut Stock,
-        QueryInWorld { world, query }: QueryInWorld<'_>,
+        context: QueryInWorld<'_>,
         tree: usize,
         order: Order,
     ) -> u64 {
+        let query = context.query;
         if query.parts.iter().all(|part| part.amounts.is_empty()) {
             return u64::MAX;
         }
@@ -80,7 +81,7 @@ impl Packer {
         self.gave_up = false;
         while self.work < self.work_max {
             self.arrange(stock, query, tree, order);
-            if !self.find(stock, QueryInWorld { world, query }, tree) {
+            if !self.find(stock, context, tree) {
                 break;
             }
             let most = self.copies(stock, tree);
@@ -185,10 +186,11 @@ impl Packer {
     fn may_take(
         &self,
         stock: &Stock,
-        QueryInWorld { world, query }: QueryInWorld<'_>,
+        context: QueryInWorld<'_>,
         (tree, part): (usize, usize),
         option: usize,
     ) -> bool {
+        let query = context.query;
         let supply = &stock.part(tree, part)[option];
         let has_room = stock.draws(supply).iter().all(|draw| {
             let (pool, taken) = (stock.pool(draw.pool), self.taken[draw.pool]);
@@ -215,7 +217,7 @@ impl Packer {
                 return false;
             }
         }
-        self.keeps_subtrees(stock, QueryInWorld { world, query }, (tree, part), supply)
+        self.keeps_subtrees(stock, context, (tree, part), supply)
     }
 
     /// Returns whether the first option chosen for each complete `same_subtree` set is an ancestor of all others.

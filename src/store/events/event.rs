@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::model::claim::{LockedState, Owner};
-use crate::model::{self, ClassId, Generation, ProviderId};
+use crate::model::{ClassId, Generation, ProviderId};
 use crate::store::effects::{ConsumerChange, Kind, Origin, PlaceNames, Recorder};
 use crate::store::owners::OwnerNames;
 
@@ -172,14 +172,6 @@ impl MadeBy {
             global_request_id: origin.global_request_id.clone(),
             caller: is_known.then_some(Caller { user_id, project_id }),
         }
-    }
-}
-
-impl From<model::Inventory> for Inventory {
-    fn from(terms: model::Inventory) -> Self {
-        let model::Inventory { total, reserved, min_unit, max_unit, step_size, allocation_ratio } =
-            terms;
-        Self { total, reserved, min_unit, max_unit, step_size, allocation_ratio }
     }
 }
 

@@ -243,13 +243,10 @@ impl BatchWriter {
         let Some((mut conn, term)) = self.conn.take() else {
             return Err(Error::bug("the claim writer has no connection"));
         };
-        let report_only = self.primary.options().report_only;
-        let observers = Observers {
-            recorder: Recorder::none(),
-            has_history: self.primary.options().history_days.is_some(),
-            has_events: self.primary.options().events_hours.is_some(),
-            spans: Spans::of(jobs.iter().map(|job| job.origin().span.clone())),
-        };
+        let options = self.primary.options();
+        let report_only = options.report_only;
+        let spans = Spans::of(jobs.iter().map(|job| job.origin().span.clone()));
+        let observers = Observers::new(options, Recorder::none(), spans);
         let mut attempt = Box::pin(async move {
             let written = transact(&mut conn, &batch, report_only, observers);
             let settled = AssertUnwindSafe(term.make(written)).catch_unwind().await;
