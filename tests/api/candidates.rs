@@ -100,7 +100,7 @@ async fn a_search_that_finds_no_more_is_cut_short() {
 
 /// Each keeps a world in memory, so there is a bounded number of them, of one project all but one.
 #[tokio::test]
-async fn large_answers_are_sent_in_a_bounded_number_at_once() {
+async fn large_responses_are_sent_in_a_bounded_number_at_once() {
     let moment = Duration::from_millis(1);
     let options = Options { streams_max: 2, stream_wait: moment, ..Options::default() };
     let berth = Berth::with(&database().await, options).await;

@@ -52,7 +52,7 @@ fn decoded(body: &[u8], encoding: Option<&str>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_clients_that_ask_for_it() {
+async fn large_responses_are_compressed_for_clients_that_ask_for_it() {
     let berth = Berth::new().await;
     for nth in 0..200 {
         berth.host(&format!("host-{nth:03}"), &[("VCPU", 8)]).await;

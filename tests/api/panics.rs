@@ -74,7 +74,7 @@ async fn each_panic_is_counted_once_and_logged_with_its_request_and_so_is_a_brok
     for (line, reason) in broken.into_iter().zip(["panic", "gone"]) {
         assert_eq!((&line["reason"], &line["status"]), (&reason.into(), &200.into()));
         assert!(line["bytes"].as_u64().unwrap() > 0, "{line}");
-        let counted = format!("berth_answers_broken_off_total{{reason=\"{reason}\"}} 1");
+        let counted = format!("berth_responses_broken_off_total{{reason=\"{reason}\"}} 1");
         assert!(is_told(&counted), "{told}");
     }
 }
@@ -122,7 +122,7 @@ async fn serve(database: &PgConnectOptions) {
     let mut left = ask(LARGE).await;
     left.chunk().await.unwrap().unwrap();
     drop(left);
-    let gone = "berth_answers_broken_off_total{reason=\"gone\"} 1";
+    let gone = "berth_responses_broken_off_total{reason=\"gone\"} 1";
     loop {
         let metrics = client.get(format!("http://{admin}/metrics")).send().await.unwrap();
         let metrics = metrics.text().await.unwrap();

@@ -119,7 +119,7 @@ impl AdminState {
 
 /// Records the current gauges of an application.
 fn record(app: &App) {
-    gauge!("berth_large_answers_bytes").set(number(app.large_responses.bytes()));
+    gauge!("berth_large_responses_bytes").set(number(app.large_responses.bytes()));
     gauge!("berth_providers").set(number(app.store.known_world().len()));
     if let Some((used, idle, most)) = app.store.pool_counts() {
         for (state, count) in [("used", used), ("idle", idle)] {

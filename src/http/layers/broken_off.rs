@@ -75,7 +75,7 @@ impl Progress {
         if std::mem::replace(&mut self.stage, Stage::Ended) == Stage::Ended {
             return;
         }
-        counter!("berth_answers_broken_off_total", "reason" => reason).increment(1);
+        counter!("berth_responses_broken_off_total", "reason" => reason).increment(1);
         let (status, bytes) = (self.status.as_u16(), self.bytes);
         if reason == "gone" {
             tracing::info!(status, bytes, reason, "a response was cut off: {why}");

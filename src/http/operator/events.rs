@@ -33,8 +33,8 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Metrics of events sent, and of streams ended by the server, by reason.
-const SENT: &str = "berth_events_told_total";
-const ENDED: &str = "berth_event_answers_ended_total";
+const SENT: &str = "berth_events_sent_total";
+const ENDED: &str = "berth_event_responses_ended_total";
 
 /// Detail of the last message of a stream.
 const SLOW: &str = "the client has read nothing for too long";

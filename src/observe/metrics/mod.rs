@@ -38,7 +38,7 @@ const COUNTERS: [(&str, &str); 37] = [
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
     ("berth_accept_errors_total", "Connections that could not be accepted, by reason."),
     ("berth_panics_total", "Panics of any thread."),
-    ("berth_answers_broken_off_total", "Responses whose bodies ended early, by reason."),
+    ("berth_responses_broken_off_total", "Responses whose bodies ended early, by reason."),
     ("berth_inconsistencies_total", "Contradictions found in rows or in the program."),
     (
         "berth_log_lines_dropped_total",
@@ -48,10 +48,10 @@ const COUNTERS: [(&str, &str); 37] = [
     ("berth_audit_write_failures_total", "Failed attempts to write the audit log."),
     ("berth_history_entries_total", "Entries that were added to the history of changes."),
     ("berth_history_entries_removed_total", "Entries that were removed from the history by age."),
-    ("berth_events_told_total", "Events sent to clients."),
-    ("berth_event_answers_ended_total", "Responses with events that were ended, by reason."),
+    ("berth_events_sent_total", "Events sent to clients."),
+    ("berth_event_responses_ended_total", "Responses with events that were ended, by reason."),
     (
-        "berth_event_log_begun_total",
+        "berth_event_log_starts_total",
         "Restarts of the log of events, after which clients missed some.",
     ),
     ("berth_trace_spans_total", "Spans for the collector of traces, by outcome."),
@@ -89,7 +89,7 @@ const GAUGES: [(&str, &str); 22] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
-    ("berth_large_answers_bytes", "Bytes of large responses in memory while they are sent."),
+    ("berth_large_responses_bytes", "Bytes of large responses in memory while they are sent."),
     (
         "berth_connections_idle",
         "Connections of the APIs without a request or the beginning of one.",
@@ -221,7 +221,7 @@ fn start_at_zero() {
         counter!("berth_accept_errors_total", "reason" => reason).increment(0);
     }
     for reason in ["failed", "gone", "panic", "slow_client"] {
-        counter!("berth_answers_broken_off_total", "reason" => reason).increment(0);
+        counter!("berth_responses_broken_off_total", "reason" => reason).increment(0);
     }
     for outcome in ["sent", "failed", "dropped"] {
         counter!("berth_trace_spans_total", "outcome" => outcome).increment(0);

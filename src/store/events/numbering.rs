@@ -117,7 +117,7 @@ async fn store(conn: &mut PgConnection, decision: Decision, look: &LogState) -> 
         Decision::Batch { number, count } => (number, count),
         Decision::Begin { number, is_foreign } => {
             tracing::info!(number, "the log of events begins");
-            metrics::counter!("berth_event_log_begun_total").increment(1);
+            metrics::counter!("berth_event_log_starts_total").increment(1);
             if is_foreign {
                 sqlx::query!("delete from events").execute(&mut *conn).await?;
                 sqlx::query!("delete from event_batches").execute(&mut *conn).await?;
