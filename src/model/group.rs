@@ -1,7 +1,7 @@
 //! Groups of servers: the kinds of their rules, and the units to which these apply.
 
 /// The kind of a group's rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GroupKind {
     /// All servers are in one unit.
     Affinity,

@@ -394,6 +394,7 @@ mod tests {
         PlacedStack {
             places,
             units: Vec::new(),
+            broken: Vec::new(),
             cost: Cost::default(),
             bound: Cost::default(),
             alternatives: Vec::new(),

@@ -47,6 +47,12 @@ pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
     }
 }
 
+/// Those of the servers that a rule does not bind.
+pub(super) fn dropped(servers: Vec<usize>, rule: &Rule) -> Vec<usize> {
+    let kept: HashSet<usize> = rule.parts().iter().flatten().copied().collect();
+    servers.into_iter().filter(|server| !kept.contains(server)).collect()
+}
+
 /// Maximum per unit: of the fixed servers in a unit, no more count than allowed, and so no other may join them.
 fn at_most(servers: Vec<usize>, most: u64, stays: &FixedServers) -> Vec<usize> {
     let mut counts: HashMap<usize, u64> = HashMap::new();

@@ -125,15 +125,17 @@ pub(super) fn renumber(supplies: &mut Supplies, numbers: &[usize]) -> Result<(),
     Ok(())
 }
 
-/// The sizes of the servers that need a host, in the order of the servers.
+/// The sizes of the servers that need a host, and of those that are to be distributed evenly, in the order of the
+/// servers.
 pub(super) fn sizes<'s>(
     stack: &'s Stack,
     homes: &[Option<ProviderId>],
+    even: &HashSet<usize>,
 ) -> Result<Vec<&'s Size>, Failure> {
     let mut known: HashSet<&Size> = HashSet::new();
     let mut sizes = Vec::new();
-    for (server, home) in stack.servers.iter().zip(homes) {
-        let stays = server.is_fixed() && home.is_some();
+    for (nth, (server, home)) in stack.servers.iter().zip(homes).enumerate() {
+        let stays = server.is_fixed() && home.is_some() && !even.contains(&nth);
         if !stays && known.insert(&server.size) {
             sizes.push(&server.size);
         }

@@ -1,24 +1,25 @@
 //! Composes the solver's problem from a world and a stack: the hosts, their free capacity, the ways in which
 //! servers of each size fit there, and the allowed hosts of each server.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::broken_rules::{FixedServers, without_broken};
+use super::broken_rules::{FixedServers, dropped, without_broken};
 use super::candidates::{Pools, Supplies, renumber, sizes, supplies};
 use super::failure::{Failure, in_time};
 use super::flavor::Size;
-use super::host_filter::{Demands, FilterContext, HostFilter};
+use super::host_filter::{FilterContext, HostFilter};
 use super::host_room::{ClassNumbers, HostRoom, free_pools, rooms};
+use super::server_composer::ServerComposer;
 use super::stack::{Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
 use crate::model::{ClassId, Level, ProviderId};
 use crate::solver::groups::GroupRules;
 use crate::solver::{
-    self, AllowedHosts, Budget, PlacementProblem, Rule, Skew, Supply, Ways, map_items, map_owned,
+    self, AllowedHosts, Budget, PlacementProblem, Rule, Skew, Supply, Ways, hosts_for, map_items,
+    map_owned,
 };
 use crate::world::{Changes, Provider, World};
 
@@ -33,6 +34,8 @@ pub(super) struct Composed {
     pub(super) pools: Vec<(ProviderId, ClassId)>,
     /// For each rule, its group.
     pub(super) groups: Vec<usize>,
+    /// For each rule, the fixed servers that break it, and so do not count.
+    pub(super) broken: Vec<Vec<usize>>,
     /// The stored groups of each server.
     pub(super) memberships: Vec<BTreeSet<Uuid>>,
 }
@@ -57,7 +60,8 @@ pub(super) fn compose(
             Some(topology.host_of(&world, &present.holds)?.id())
         })
         .collect();
-    let sizes = sizes(stack, &homes)?;
+    let even = even_servers(&all_rules);
+    let sizes = sizes(stack, &homes, &even)?;
     let (of_sizes, pools) = supplies_of(&world, &sizes, budget)?;
     let hosts = entries(&world, &topology, &of_sizes, &homes)?;
     let numbers = HostNumbers::of(&world, &hosts);
@@ -71,22 +75,39 @@ pub(super) fn compose(
     in_time(budget)?;
     let current_hosts = homes.iter().map(|home| numbers.of_provider(&world, (*home)?));
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
-    let mut servers = compose_servers(stack, &current_hosts, &ways, &filter, budget)?;
+    let mut composer = ServerComposer::new(stack, &current_hosts, &ways, &filter);
+    let mut servers = composer.all(budget)?;
     let stays = Level::ALL.map(|level| fixed_servers(stack, &hosts, level, &current_hosts));
-    let rules = all_rules.into_iter().map(|rule| with_domains(rule, &servers, &hosts, budget));
-    let rules = kept_rules(rules.collect(), &stays, budget)?;
     set_amounts(&mut servers, stack, &world, &classes);
     let problem = PlacementProblem {
         hosts: hosts_of(&hosts, rooms),
         pools: free_pools(&world, &pools, &classes, budget)?,
         servers,
-        rules,
+        rules: Vec::new(),
         soft_rules: soft_rules.into_iter().map(|(_, soft)| soft).collect(),
         policy: stack.policy,
     };
+    let mut rules = Vec::with_capacity(all_rules.len());
+    for rule in all_rules {
+        rules.push(match rule {
+            Rule::Skew(skew) => with_domains(skew, &problem, &mut composer, &hosts, budget)?,
+            Rule::Together(..) | Rule::Apart(..) | Rule::Alone(..) | Rule::AtMost(..) => rule,
+        });
+    }
+    let (rules, broken) = kept_rules(rules, &stays, budget)?;
+    let problem = PlacementProblem { rules, ..problem };
     let pools = pools.list;
     in_time(budget)?;
-    Ok(Composed { problem, world, hosts, pools, groups, memberships })
+    Ok(Composed { problem, world, hosts, pools, groups, broken, memberships })
+}
+
+/// The servers that rules of an even distribution bind.
+fn even_servers(rules: &[Rule]) -> HashSet<usize> {
+    let skews = rules.iter().filter_map(|rule| match rule {
+        Rule::Skew(skew) => Some(&skew.servers),
+        Rule::Together(..) | Rule::Apart(..) | Rule::Alone(..) | Rule::AtMost(..) => None,
+    });
+    skews.flatten().copied().collect()
 }
 
 /// The supply of servers of one size by hosts, with the number of each pool if the supplies have others.
@@ -152,13 +173,14 @@ fn ways<'s>(
     Ok(ways)
 }
 
-/// The rules relaxed for the fixed servers that break them; `stays` has these at each level.
+/// The rules relaxed for the fixed servers that break them, and these servers for each rule; `stays` has the fixed
+/// servers at each level.
 fn kept_rules(
     all: Vec<Rule>,
     [host, rack, cluster]: &[FixedServers; 3],
     budget: &mut Budget<'_>,
-) -> Result<Vec<Rule>, Failure> {
-    let mut rules = Vec::with_capacity(all.len());
+) -> Result<(Vec<Rule>, Vec<Vec<usize>>), Failure> {
+    let (mut rules, mut broken) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
     for rule in all {
         budget.is_spent_after(4 * rule.size());
         in_time(budget)?;
@@ -167,60 +189,12 @@ fn kept_rules(
             Level::Rack => rack,
             Level::Cluster => cluster,
         };
-        rules.push(without_broken(rule, stays));
+        let servers = rule.servers();
+        let rule = without_broken(rule, stays);
+        broken.push(dropped(servers, &rule));
+        rules.push(rule);
     }
-    Ok(rules)
-}
-
-/// The allowed hosts of each server, and the ways in which it fits there. Equal servers share the data.
-fn compose_servers<'s>(
-    stack: &'s Stack,
-    current_hosts: &[Option<usize>],
-    ways: &HashMap<&Size, Arc<Ways>>,
-    filter: &'s HostFilter<'_>,
-    budget: &mut Budget<'_>,
-) -> Result<Vec<solver::Server>, Failure> {
-    type ServerKey<'k> = (&'k Size, Demands<'k>, Option<(usize, bool)>);
-    let mut staying: HashMap<usize, Arc<Ways>> = HashMap::new();
-    let mut known: HashMap<ServerKey<'s>, solver::Server> = HashMap::new();
-    let mut composed = Vec::with_capacity(stack.servers.len());
-    for (nth, (server, current_host)) in stack.servers.iter().zip(current_hosts).enumerate() {
-        budget.is_spent_after(32);
-        in_time(budget)?;
-        if let (true, Some(home)) = (server.is_fixed(), *current_host) {
-            let ways = staying.entry(home).or_insert_with(|| Arc::new(Ways::staying_on(home)));
-            let ways = Arc::clone(ways);
-            let allowed_hosts = AllowedHosts::Only(home);
-            composed.push(solver::Server {
-                ways,
-                allowed_hosts,
-                current_host: Some(home),
-                ..solver::Server::default()
-            });
-            continue;
-        }
-        // Its instance keeps its allocations as long as it stays.
-        let keeps = server.present.as_ref().is_some_and(|present| !present.ours);
-        let stays = keeps && !server.resized;
-        let home = current_host.filter(|home| stays || filter.tells_homes_apart(*home));
-        let key = (&server.size, filter.demands(nth), home.map(|home| (home, stays)));
-        let entry = match known.entry(key) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                let missing = || Failure::bug(format!("server {} has no size", server.id));
-                let ways = ways.get(&server.size).ok_or_else(missing)?;
-                let ways = match home.filter(|_| stays) {
-                    Some(home) => Arc::new(ways.or_staying_on(home)),
-                    None => Arc::clone(ways),
-                };
-                let allowed_hosts = filter.open_to(nth, &ways, *current_host, budget);
-                entry.insert(solver::Server { ways, allowed_hosts, ..solver::Server::default() })
-            }
-        };
-        let (current_host, is_counted_at_home) = (*current_host, stays);
-        composed.push(solver::Server { current_host, is_counted_at_home, ..entry.clone() });
-    }
-    Ok(composed)
+    Ok((rules, broken))
 }
 
 /// The units of a level. The first host of a unit represents the unit.
@@ -260,29 +234,34 @@ fn fixed_servers(
     fixed.map(|(server, (_, home))| (server, home.and_then(|home| units.unit(home)))).collect()
 }
 
-/// Adds the domains to the rule of an even distribution: all units in which one of its servers may be, considering
-/// all demands except those of other servers of the plan.
+/// The rule of an even distribution with its domains: all units in which one of its servers would fit as a whole, or
+/// is, considering all demands except those of other servers of the plan. Servers that have to stay count like those
+/// that may move, so that a rule has the same domains in a new plan and in an update.
 fn with_domains(
-    rule: Rule,
-    servers: &[solver::Server],
+    skew: Skew,
+    problem: &PlacementProblem,
+    composer: &mut ServerComposer<'_, '_>,
     hosts: &[HostEntry],
     budget: &mut Budget<'_>,
-) -> Rule {
-    let Rule::Skew(skew) = rule else { return rule };
+) -> Result<Rule, Failure> {
     let units = UnitHosts::of(hosts, skew.level);
     budget.is_spent_after(hosts.len());
     let mut domains = BTreeSet::new();
-    let mut looked_at: HashSet<*const bool> = HashSet::new();
-    for server in skew.servers.iter().filter_map(|server| servers.get(*server)) {
-        if let AllowedHosts::These(hosts) = &server.allowed_hosts
-            && !looked_at.insert(hosts.as_ptr())
+    let mut known = HashSet::new();
+    for nth in &skew.servers {
+        if let Some(AllowedHosts::Only(home)) =
+            problem.servers.get(*nth).map(|it| &it.allowed_hosts)
         {
-            continue;
+            domains.extend(units.unit(*home));
         }
-        budget.is_spent_after(hosts.len());
-        domains.extend(server.allowed_hosts.hosts().filter_map(|host| units.unit(host)));
+        let free = composer.if_free(*nth, budget)?;
+        if known.insert((Arc::as_ptr(&free.ways), free.allowed_hosts.identity())) {
+            let open = hosts_for(problem, &free, budget);
+            domains.extend(open.into_iter().filter_map(|host| units.unit(host)));
+        }
     }
-    Rule::Skew(Skew { domains: domains.into_iter().collect(), ..skew })
+    in_time(budget)?;
+    Ok(Rule::Skew(Skew { domains: domains.into_iter().collect(), ..skew }))
 }
 
 /// The world without the allocations of servers that may move or are removed.

@@ -104,18 +104,12 @@ impl<'s> HostFilter<'s> {
     }
 
     /// Everything that [`Self::open_to`] depends on, except for ways and home.
-    pub(super) fn demands(&self, server: usize) -> Demands<'_> {
+    pub(super) fn demands(&self, server: usize, locations: &[HostNames]) -> Demands<'_> {
         let it = &self.stack.servers[server];
         let addresses =
             |lists: &[HostNames]| lists.iter().map(|it| Arc::as_ptr(it).addr()).collect();
         let groups = &self.groups_of[server];
-        (
-            it.zone.as_deref(),
-            &it.aggregates,
-            addresses(&it.locations),
-            addresses(&it.excluded),
-            groups,
-        )
+        (it.zone.as_deref(), &it.aggregates, addresses(locations), addresses(&it.excluded), groups)
     }
 
     /// Returns whether a server that is on the host now may stay there although others may not be placed there.
@@ -123,15 +117,14 @@ impl<'s> HostFilter<'s> {
         self.holders[host] != self.lasting_holders[host]
     }
 
-    /// The allowed hosts of a server. The result is incomplete if the budget is spent.
+    /// The allowed hosts of a server with these demands. The result is incomplete if the budget is spent.
     pub(super) fn open_to(
         &self,
-        server: usize,
+        demands: &HostDemands<'_>,
         ways: &Ways,
         home: Option<usize>,
         budget: &mut Budget<'_>,
     ) -> AllowedHosts {
-        let demands = self.demands_of_hosts(server);
         budget.is_spent_with(self.hosts.len() / 8);
         let mut open = vec![false; self.hosts.len()];
         for (nth, _) in ways.by_host() {
@@ -140,18 +133,22 @@ impl<'s> HostFilter<'s> {
             }
             // Most servers have no demands apart from capacity, on hosts that no group has.
             let is_free = demands.is_empty() && self.holders(nth, home).is_empty();
-            open[nth] = is_free || self.obstacles(&demands, nth, home).next().is_none();
+            open[nth] = is_free || self.obstacles(demands, nth, home).next().is_none();
         }
         open.into()
     }
 
-    /// The demands of a server, to be checked for one host after the other.
-    pub(super) fn demands_of_hosts(&self, server: usize) -> HostDemands<'_> {
+    /// The demands of a server whose host must be in these lists, to be checked for one host after the other.
+    pub(super) fn demands_of_hosts<'f>(
+        &'f self,
+        server: usize,
+        locations: &'f [HostNames],
+    ) -> HostDemands<'f> {
         let it = &self.stack.servers[server];
         HostDemands {
             zone: it.zone.as_deref().map(zone_name),
             aggregates: self.aggregates.get(&it.aggregates).map(Vec::as_slice),
-            locations: &it.locations,
+            locations,
             excluded: &it.excluded,
             groups: &self.groups_of[server],
         }

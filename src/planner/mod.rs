@@ -37,6 +37,7 @@ pub(crate) mod rejection;
 pub mod report;
 mod resolve;
 mod rule_changes;
+mod server_composer;
 pub mod stack;
 pub(crate) mod template;
 pub mod topology;
@@ -44,6 +45,6 @@ pub mod topology;
 pub use self::candidates::request as request_of;
 pub use self::failure::{ConditionCount, Demand, Explanation, Failure, HostCounts};
 pub use self::placement::{
-    Alternative, Placed, PlacedStack, SolvingTime, location, places, providers_of,
+    Alternative, BrokenRule, Placed, PlacedStack, SolvingTime, location, places, providers_of,
 };
 pub use crate::solver::Progress;

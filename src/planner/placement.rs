@@ -49,6 +49,21 @@ pub struct PlacedStack {
     pub bound: Cost,
     /// Other placements, the best first, if requested.
     pub alternatives: Vec<Alternative>,
+    /// Rules that servers break which stay on their hosts.
+    pub broken: Vec<BrokenRule>,
+}
+
+/// The rule of a group that a server breaks where it is. The rule does not bind the server while it stays there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BrokenRule {
+    /// The orchestration id of the server.
+    pub server: String,
+    /// The name of the group.
+    pub group: String,
+    /// The kind of the group.
+    pub kind: GroupKind,
+    /// The level of the group.
+    pub level: Level,
 }
 
 /// Another placement of a stack.
@@ -109,8 +124,9 @@ pub fn places(
                 }
             }
             let alternatives = alternatives(&composed, stack, &solution, time)?;
+            let broken = broken_rules(&composed, &present);
             let Solution { cost, bound, .. } = *solution;
-            Ok(PlacedStack { places: all, units, cost, bound, alternatives })
+            Ok(PlacedStack { places: all, units, cost, bound, alternatives, broken })
         }
         Outcome::OutOfTime => Err(Failure::of_end(&budget)),
         Outcome::Impossible if !explains => Err(Failure::NoPlaces(Explanation::default())),
@@ -126,6 +142,22 @@ pub fn places(
             Err(Failure::NoPlaces(explanation(&case, &mut budget)))
         }
     }
+}
+
+/// The rules that fixed servers break, each once.
+fn broken_rules(composed: &Composed, stack: &Stack) -> Vec<BrokenRule> {
+    let mut found = BTreeSet::new();
+    for (group, servers) in composed.groups.iter().zip(&composed.broken) {
+        let Some(group) = stack.groups.get(*group) else { continue };
+        let servers = servers.iter().filter_map(|server| stack.servers.get(*server));
+        found.extend(servers.map(|server| BrokenRule {
+            server: server.id.clone(),
+            group: group.name.clone(),
+            kind: group.kind,
+            level: group.level,
+        }));
+    }
+    found.into_iter().collect()
 }
 
 /// Other placements of a stack than its best, as many as requested and found in time.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use uuid::Uuid;
 
-use super::broken_rules::{FixedServers, without_broken};
+use super::broken_rules::{FixedServers, dropped, without_broken};
 use super::document::Document;
 use super::group::StoredGroup;
 use super::plan::Placement;
@@ -233,9 +233,8 @@ impl ReportContext<'_> {
             stays.push((nth, unit.map(|unit| *units.entry(unit).or_insert(next))));
         }
         let stays: FixedServers = stays.into_iter().collect();
-        let kept: HashSet<usize> =
-            without_broken(rule.clone(), &stays).servers().into_iter().collect();
-        rule.servers().into_iter().filter(|server| !kept.contains(server)).collect()
+        let kept = without_broken(rule.clone(), &stays);
+        dropped(rule.servers(), &kept).into_iter().collect()
     }
 
     /// A sentence for a server that breaks the rule of a group.

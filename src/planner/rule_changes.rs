@@ -14,8 +14,9 @@ use crate::solver::groups::{GroupError, Terms};
 /// it binds, in ascending order.
 type RuleKey<'s> = (Option<Uuid>, GroupKind, Level, Terms, Vec<Vec<&'s str>>);
 
-/// For each server, whether it was in the stack before and is bound by other rules now: by other groups, or to
-/// other servers of both versions. If the groups are invalid, all rules count as changed.
+/// For each server, whether it was in the stack before and is bound by other rules now: by other groups, to other
+/// servers of both versions, or to the first other server of a group. If the groups are invalid, all rules count as
+/// changed.
 pub(super) fn has_changed_rules(before: &Stack, now: &Stack) -> Vec<bool> {
     let (known, servers) = (keys(before), keys(now));
     let is_known: HashSet<&str> = known.iter().map(String::as_str).collect();
@@ -51,13 +52,15 @@ impl<'s> RuleKeys<'s> {
         let mut found: HashMap<&str, Vec<usize>> = HashMap::new();
         for (number, rule) in stack.rules()?.rules {
             let group = stack.groups.get(number).ok_or(GroupError::Unknown(number))?;
-            let parts = self.parts(rule, keys);
-            let servers: Vec<&str> = parts.concat();
-            // A group of the stack with one server binds it to nothing.
-            let is_kept = group.stored.is_some() || group.kind == GroupKind::Exclusivity;
-            if !is_kept && servers.len() < 2 {
+            // A group of the stack with one server binds it only to a host that is in a unit.
+            let is_kept = group.stored.is_some()
+                || group.kind == GroupKind::Exclusivity
+                || group.level != Level::Host;
+            if !is_kept && rule.servers().len() < 2 {
                 continue;
             }
+            let parts = self.parts(rule, keys);
+            let servers: Vec<&str> = parts.concat();
             let next = self.numbers.len();
             let rule_key = (group.stored, group.kind, group.level, group.terms, parts);
             let rule_key = *self.numbers.entry(rule_key).or_insert(next);

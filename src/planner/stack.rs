@@ -1,6 +1,7 @@
 //! The input of planning: a stack of servers, the groups that bind them, and their surroundings.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::mem;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -92,7 +93,7 @@ impl Stack {
         while let Some(server) = next.pop() {
             for group in groups_of.remove(&server).unwrap_or_default() {
                 // The servers of a group are examined once.
-                let mates = bound.get_mut(group).map(std::mem::take).unwrap_or_default();
+                let mates = bound.get_mut(group).map(mem::take).unwrap_or_default();
                 next.extend(mates.into_iter().filter(|mate| found.insert(*mate)));
             }
         }
@@ -157,6 +158,9 @@ pub struct Server {
     pub aggregates: BTreeMap<String, String>,
     /// Lists of host names. The host must be in each of the lists.
     pub locations: Vec<HostNames>,
+    /// The lists that apply instead where its current host would not be required: they decide which domains of an even
+    /// distribution it has. `None`: the same as `locations`.
+    pub locations_if_free: Option<Vec<HostNames>>,
     /// Lists of host names. The host must be in none of them.
     pub excluded: Vec<HostNames>,
     /// Its current place.
@@ -173,6 +177,12 @@ impl Server {
     /// Returns whether the server must stay on its host. A server without a host cannot.
     pub(super) fn is_fixed(&self) -> bool {
         self.fixed && self.present.as_ref().is_some_and(|present| !present.holds.is_empty())
+    }
+
+    /// Requires a server that may move to be on one host.
+    pub(super) fn pin_to(&mut self, host: String) {
+        let pin = vec![Arc::new(HashSet::from([host]))];
+        self.locations_if_free = Some(mem::replace(&mut self.locations, pin));
     }
 
     /// Creates a server with amounts only. A class may be repeated.

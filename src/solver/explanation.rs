@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::model::Units;
-use super::problem::{Level, PlacementProblem, Rule, Ways};
+use super::problem::{Level, PlacementProblem, Rule, Server, Ways};
 use super::search::{Objective, search};
 use super::solution::Outcome;
 use super::state::fits_alone;
@@ -114,10 +114,13 @@ pub fn count_units(
 }
 
 /// The hosts that a server could be on alone. The list is incomplete if the budget is spent.
-pub fn hosts_for(problem: &PlacementProblem, server: usize, budget: &mut Budget<'_>) -> Vec<usize> {
-    let Some(it) = problem.servers.get(server) else { return Vec::new() };
+pub fn hosts_for(
+    problem: &PlacementProblem,
+    server: &Server,
+    budget: &mut Budget<'_>,
+) -> Vec<usize> {
     let mut left = problem.free();
-    let hosts = it.ways.by_host().map(|(host, _)| host);
+    let hosts = server.ways.by_host().map(|(host, _)| host);
     hosts
         .filter(|host| !budget.is_spent() && can_be(problem, server, *host, &mut left, budget))
         .collect()
@@ -129,7 +132,7 @@ fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<
     for (number, server) in problem.servers.iter().enumerate() {
         let mut hosts = server.ways.by_host();
         let fits = hosts
-            .any(|(host, _)| budget.is_spent() || can_be(problem, number, host, &mut left, budget));
+            .any(|(host, _)| budget.is_spent() || can_be(problem, server, host, &mut left, budget));
         if budget.is_spent() {
             return None;
         }
@@ -143,14 +146,16 @@ fn without_place(problem: &PlacementProblem, budget: &mut Budget<'_>) -> Option<
 /// Returns whether a server alone fits on a host.
 fn can_be(
     problem: &PlacementProblem,
-    server: usize,
+    server: &Server,
     host: usize,
     left: &mut [u64],
     budget: &mut Budget<'_>,
 ) -> bool {
-    let Some(it) = problem.servers.get(server) else { return false };
-    it.allowed_hosts.has(host)
-        && it.ways.on(host).is_some_and(|supply| fits_alone(supply, &problem.pools, left, budget))
+    server.allowed_hosts.has(host)
+        && server
+            .ways
+            .on(host)
+            .is_some_and(|supply| fits_alone(supply, &problem.pools, left, budget))
 }
 
 /// Parts of a problem, solved one after the other.
@@ -353,6 +358,7 @@ fn counted(
     let mut left = problem.free();
     let mut open: Vec<Option<usize>> = vec![None; units.count(level)];
     for server in rule.servers().into_iter().filter(|server| servers.contains(server)) {
+        let Some(server) = problem.servers.get(server) else { continue };
         for host in 0..problem.hosts.len() {
             if budget.is_spent_after(1) {
                 break;

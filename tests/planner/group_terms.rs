@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::site::{Asker, Site, SiteResponse};
 use crate::stack::{counts, create, finish, group, having, host, plan, server, usages, with};
+use crate::trees::provider;
 
 /// Returns `count` servers of 1 `VCPU`, `s0`, ..., in a group with these properties.
 fn bound(count: usize, kind: &str, level: &str, properties: &Value) -> Value {
@@ -114,19 +115,43 @@ async fn added_servers_go_where_fewest_members_are() {
     let made = make(&tenant, even(3)).await.expect(201).json();
     assert_eq!(sorted(&counts(&made, 3)), [3]);
     tenant.delete("/v1/plans/full").await.expect(204);
-    // Existing servers stay, and the rule does not count for those that break it now.
-    let mut body = plan("stack", json!({}));
-    let resources = even(5);
-    body["resources_update"] =
-        json!({"g": resources["g"], "s3": resources["s3"], "s4": resources["s4"]});
-    let grown = tenant.put("/v1/plans/stack", body).await.expect(201).json();
-    for server in ["s0", "s1", "s2"] {
-        assert_eq!(host(&grown, server), "r01h01");
-    }
-    for server in ["s3", "s4"] {
-        assert_eq!(host(&grown, server), "r02h01");
+    // Existing servers stay, and the rule does not count for those that break it now: the response names them.
+    let broken = r#"[{"resource":"s2","type":"diversity","level":"rack","group":"g"}]"#;
+    for (count, broken) in [(4, broken), (5, "")] {
+        let mut body = plan("stack", json!({}));
+        let (resources, new) = (even(count), format!("s{}", count - 1));
+        body["resources_update"] = json!({"g": resources["g"], &new: resources[&new]});
+        let response = tenant.put("/v1/plans/stack", body).await.expect(201);
+        assert_eq!(response.header("berth-broken"), broken);
+        let grown = response.json();
+        for nth in 0..count {
+            let expected = if nth < 3 { "r01h01" } else { "r02h01" };
+            assert_eq!(host(&grown, &format!("s{nth}")), expected);
+        }
     }
     finish(&site, &before).await;
+}
+
+/// A rack is a domain if a whole server fits there, not if each of its parts does.
+#[tokio::test(flavor = "multi_thread")]
+async fn domains_of_trees_are_where_a_whole_server_fits() {
+    let site = Site::new().await;
+    for (name, nodes, rack) in [("large", 4, "CUSTOM_RACK_R01"), ("small", 1, "CUSTOM_RACK_R02")] {
+        site.placement().put(&format!("/traits/{rack}"), json!({})).await.expect(201);
+        let memory = json!({"MEMORY_MB": {"total": 64}});
+        let root = provider(&site, name, None, memory, &[rack]).await;
+        for node in 0..nodes {
+            let cpus = json!({"VCPU": {"total": 2}});
+            provider(&site, &format!("{name}-node-{node}"), Some(root), cpus, &[]).await;
+        }
+    }
+    let two = || json!({"resources": {"VCPU": 2}});
+    let properties = json!({"numbered_groups": {"1": two(), "2": two()}, "group_policy": "none"});
+    let server = json!({"type": "OS::Nova::Server", "properties": properties});
+    let even = of_terms(group("diversity", "rack", &["s0", "s1"]), &json!({"max_skew": 1}));
+    let made = make(&site.admin(), json!({"s0": server, "s1": server, "g": even})).await;
+    assert_eq!(counts(&made.expect(201).json(), 5), [("large".to_owned(), 2)].into());
+    site.audit().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::plans::{sample, sample_site};
-use crate::site::{Asker, Site};
+use crate::site::{Asker, Host, Site};
 use crate::stack::{
-    Usages, create, finish, flavored, group, having, host, hosts, placement, placements, reserve,
-    server, show, usages, vcpus, with,
+    Usages, counts, create, finish, flavored, group, having, host, hosts, placement, placements,
+    reserve, server, show, usages, vcpus, with,
 };
 
 /// Makes a site with this number of hosts of 4 `VCPU`, `r01h01`, ...
@@ -126,6 +126,37 @@ async fn r44_groups_of_an_update_bind_what_is_there() {
     let updated = update(&tenant, adding("stack", json!({}), new)).await;
     assert_eq!(host(&updated, "c"), host(&updated, "b"));
     finish(&site, &before).await;
+}
+
+/// A group that is new to a server binds it as in a new plan, although no other server of the group was there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_outside_of_all_racks_moves_if_a_group_of_racks_gets_it() {
+    let bare = Host { name: "bare", size: [4, 1, 1], traits: &[] };
+    for kind in ["affinity", "diversity"] {
+        let site = Site::new().await;
+        site.hosts(&[bare]).await;
+        let tenant = site.tenant("p");
+        let old = json!({"s": server("s", 1), "t": server("t", 1)});
+        create(&tenant, "stack", old).await;
+        site.racks(2, 1, [4, 1, 1]).await;
+        reserve(&tenant, "t", &["bare"]).await;
+        let new = json!({"n": server("n", 1), "g": group(kind, "rack", &["s", "n"])});
+        let response = tenant.put("/v1/plans/stack", adding("stack", json!({}), new)).await;
+        assert_eq!(response.header("berth-broken"), "");
+        let updated = response.expect(201).json();
+        assert_eq!(host(&updated, "t"), "bare");
+        let racks = counts(&updated, 3);
+        let expected: &[_] = if kind == "affinity" { &[1, 2] } else { &[1, 1, 1] };
+        let mut found: Vec<usize> = racks.into_values().collect();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{updated}");
+        // A reserved server stays, so its group is impossible.
+        let new = json!({"m": server("m", 1), "h": group(kind, "rack", &["t", "m"])});
+        let response = tenant.put("/v1/plans/stack", adding("stack", json!({}), new)).await;
+        let why = response.explanation(409);
+        assert!(why.contains(&format!("{kind} group h")), "{why}");
+        assert_eq!(show(&tenant, "stack").await, updated);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -295,11 +326,7 @@ async fn r45_servers_that_are_as_they_were_never_move() {
 #[tokio::test(flavor = "multi_thread")]
 async fn r45_a_server_that_is_to_be_elsewhere_goes_there() {
     let site = Site::new().await;
-    let zone = |name, zone: &'static [&'static str]| crate::site::Host {
-        name,
-        size: [4, 1, 1],
-        traits: zone,
-    };
+    let zone = |name, zone: &'static [&'static str]| Host { name, size: [4, 1, 1], traits: zone };
     site.hosts(&[zone("h1", &["CUSTOM_AZ_ONE"]), zone("h2", &["CUSTOM_AZ_TWO"])]).await;
     let before = usages(&site).await;
     let tenant = site.tenant("p");

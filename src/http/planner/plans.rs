@@ -26,6 +26,8 @@ use crate::planning::{self, NewPlan, Planned, Planning, Terms, run};
 const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
 /// Header with the resources that the plan ignores.
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
+/// Header with the rules that servers break which stay on their hosts.
+const BROKEN: HeaderName = HeaderName::from_static("berth-broken");
 const CREATE: [BodyKey; 7] = [
     optional("locations", Check::Custom("array", texts)),
     required("plan_name", Check::Name(NAME_MAX)),
@@ -188,7 +190,11 @@ pub(super) async fn delete(
 fn planned(planned: &Planned, mount: Mount, terms: Terms) -> Reply {
     let status = if terms.dry_run { StatusCode::OK } else { StatusCode::CREATED };
     let reply = Reply::json(&mount.plan(views::planned(planned))).status(status);
-    let headers = [(QUALITY, views::quality(planned)), (IGNORED, views::ignored(planned))];
+    let headers = [
+        (QUALITY, views::quality(planned)),
+        (IGNORED, views::ignored(planned)),
+        (BROKEN, views::broken(planned)),
+    ];
     headers.into_iter().fold(reply, |reply, (name, text)| match text {
         Some(text) => reply.header(name, &text),
         None => reply,

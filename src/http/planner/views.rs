@@ -9,15 +9,15 @@ use crate::planner::draft::CurrentPlan;
 use crate::planner::group::StoredGroup;
 use crate::planner::json::Object;
 use crate::planner::plan::{Placement, PlanHead};
-use crate::planner::{Alternative, ConditionCount, Demand, HostCounts};
+use crate::planner::template::Ignored;
+use crate::planner::{Alternative, BrokenRule, ConditionCount, Demand, HostCounts};
 use crate::planning::{Failure, ListedPlan, Planned};
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 use crate::solver::{Cost, Counts};
 use crate::store;
 
-/// Maximum length of the list of ignored resources, in bytes: it is sent in a header, which proxies
-/// limit.
-const IGNORED_MAX: usize = 4096;
+/// Maximum length of a list in a header, in bytes: proxies limit headers.
+const LIST_MAX: usize = 4096;
 /// Bytes reserved for the number of resources that do not fit into the list.
 const REST_MAX: usize = 32;
 /// Maximum number of entries in the counts of servers: they are in a header, too.
@@ -249,29 +249,42 @@ fn counts(counts: &Counts) -> Value {
     pairs.map(|(servers, units)| json!([servers, units])).collect()
 }
 
-/// Renders the resources that the plan ignores: a JSON array on one line of ASCII. If there are too
-/// many, the last item is the number of the others.
+/// Renders the resources that the plan ignores, for a header; `None`: there are none.
 pub(super) fn ignored(it: &Planned) -> Option<String> {
-    let all = &it.draft.ignored;
-    if all.is_empty() {
-        return None;
-    }
-    let mut items: Vec<String> = Vec::new();
-    let mut bytes = REST_MAX;
-    for it in all {
+    let item = |it: &Ignored| {
         let kind: String = it.kind.chars().take(KIND_MAX).collect();
-        let item = ascii(&json!({"resource": it.id, "type": kind, "why": it.why}).to_string());
+        json!({"resource": it.id, "type": kind, "why": it.why})
+    };
+    list(it.draft.ignored.iter().map(item))
+}
+
+/// Renders the rules that servers break which stay on their hosts, for a header; `None`: there are none.
+pub(super) fn broken(it: &Planned) -> Option<String> {
+    let item = |it: &BrokenRule| {
+        let (kind, level) = (it.kind.name(), it.level.name());
+        json!({"resource": it.server, "type": kind, "level": level, "group": it.group})
+    };
+    list(it.solution.iter().flat_map(|solution| &solution.broken).map(item))
+}
+
+/// Renders a JSON array on one line of ASCII; `None`: it is empty. If there are too many items, the last one is the
+/// number of the others.
+fn list(all: impl Iterator<Item = Value>) -> Option<String> {
+    let mut items: Vec<String> = Vec::new();
+    let (mut bytes, mut more) = (REST_MAX, 0);
+    for item in all {
+        let item = ascii(&item.to_string());
         bytes += item.len() + 1;
-        if bytes > IGNORED_MAX {
-            break;
+        if bytes > LIST_MAX {
+            more += 1;
+        } else {
+            items.push(item);
         }
-        items.push(item);
     }
-    let more = all.len() - items.len();
     if more > 0 {
         items.push(json!({"more": more}).to_string());
     }
-    Some(format!("[{}]", items.join(",")))
+    (!items.is_empty()).then(|| format!("[{}]", items.join(",")))
 }
 
 /// Escapes all characters of JSON that a header cannot have.

@@ -304,10 +304,9 @@ impl Draft {
             servers.filter(|((server, _), changed)| *changed && server.fixed)
         {
             server.fixed = false;
-            if let (Some(row), true) = (&target.placement, target.is_reserved()) {
-                let home = location(world, topology, &row.holds).map(str::to_owned);
-                let homes = home.into_iter().map(|home| Arc::new(HashSet::from([home])));
-                server.locations = homes.collect();
+            let row = target.placement.as_ref().filter(|_| target.is_reserved());
+            if let Some(home) = row.and_then(|row| location(world, topology, &row.holds)) {
+                server.pin_to(home.to_owned());
             }
         }
     }
@@ -398,3 +397,5 @@ impl Draft {
 
 #[cfg(test)]
 pub(super) mod tests;
+#[cfg(test)]
+mod updates;

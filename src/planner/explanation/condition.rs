@@ -202,6 +202,7 @@ impl Scenario {
             }
             if !keeps(Condition::Locations) {
                 server.locations.clear();
+                server.locations_if_free = None;
             }
             if !keeps(Condition::Excluded) {
                 server.excluded.clear();

@@ -98,7 +98,8 @@ impl<'c> Contradiction<'c> {
             case.conflict.servers.iter().copied().zip(view.servers.iter().copied()).collect();
         let hosts = |sort: &Sort| -> Option<Vec<usize>> {
             let first = sort.servers.first().and_then(|it| positions.get(it))?;
-            let hosts = hosts_for(&view.composed.problem, *first, budget);
+            let problem = &view.composed.problem;
+            let hosts = hosts_for(problem, problem.servers.get(*first)?, budget);
             (!budget.is_spent()).then_some(hosts)
         };
         let hosts: Vec<Option<Vec<usize>>> = survey.sorts.iter().map(hosts).collect();

@@ -103,7 +103,7 @@ fn sorts(
         let Some(it) = case.stack.servers.get(*server) else { continue };
         let home = home(case, *server, number);
         let stays = it.is_fixed() && home.is_some();
-        let asks = (!stays).then(|| (&it.size, filter.demands(*server)));
+        let asks = (!stays).then(|| (&it.size, filter.demands(*server, &it.locations)));
         let next = sorts.len();
         let sort = *known.entry((asks, home)).or_insert(next);
         if sort == next {
@@ -147,7 +147,7 @@ fn count(
         .zip(conditions.iter().skip(requested))
         .map(|(nth, (condition, _))| (condition.clone(), nth))
         .collect();
-    let demands = filter.demands_of_hosts(server);
+    let demands = filter.demands_of_hosts(server, &it.locations);
     let mut tally = Tally::new(conditions.clone(), NEAR_MISSES_MAX);
     let mut patterns: HashMap<Vec<usize>, usize> = HashMap::new();
     for (nth, host) in hosts.iter().enumerate() {

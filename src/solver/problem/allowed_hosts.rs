@@ -23,7 +23,7 @@ impl AllowedHosts {
 
     /// An identity that is cheap to compare: the only host, or the address of the list. Lists with the same address
     /// are equal while both are in memory.
-    pub(in crate::solver) fn identity(&self) -> Result<usize, *const bool> {
+    pub fn identity(&self) -> Result<usize, *const bool> {
         match self {
             Self::Only(host) => Ok(*host),
             Self::These(hosts) => Err(Arc::as_ptr(hosts).cast::<bool>()),

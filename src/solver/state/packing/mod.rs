@@ -103,6 +103,9 @@ pub(in crate::solver) fn fits_alone(
     budget: &mut Budget<'_>,
 ) -> bool {
     budget.is_spent_after(4 * supply.size());
+    if let Supply::One(draws) = supply {
+        return draws.iter().all(|(pool, amount)| left.get(*pool).is_some_and(|it| amount <= it));
+    }
     let mut choices = ServerChoices::new();
     let number = choices.add(supply, PoolTable { pools, shared: &[] });
     let Some(server) = number.and_then(|number| choices.get(number)) else { return false };
