@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::demands::BANDWIDTH;
 use super::difference::{StackRequest, first_difference};
-use super::document::{BANDWIDTH, Document};
+use super::document::Document;
 use super::draft::{CurrentPlan, DeferredMoves, Draft, DraftServer};
 use super::flavor::Flavor;
 use super::ids::{canonical, same};

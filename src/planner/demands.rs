@@ -13,6 +13,10 @@ use crate::search::GROUP_SUFFIX;
 /// Maximum number of numbered groups of one server.
 const GROUPS_MAX: usize = 32;
 
+/// The classes of bandwidth that a server of a pipe holds: from its host, and to there.
+pub(crate) const BANDWIDTH: [&str; 2] =
+    ["NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"];
+
 /// Conditions on the providers of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub struct ProviderDemands {
@@ -178,6 +182,29 @@ impl Demands {
             if let Some(both) = group.required.intersection(&group.forbidden).next() {
                 return Err(format!("the group '{suffix}' requires and forbids {both}"));
             }
+        }
+        Ok(())
+    }
+
+    /// Adds a numbered group for each pipe, by its bandwidth in kilobits per second: one provider, such as a network
+    /// card, supplies both directions of it.
+    ///
+    /// # Errors
+    /// There are too many groups.
+    pub(crate) fn add_pipes(&mut self, pipes: &[i64]) -> Result<(), String> {
+        if self.groups.len() + pipes.len() > GROUPS_MAX {
+            return Err(format!(
+                "a server has at most {GROUPS_MAX} numbered groups, and each of its pipes is one"
+            ));
+        }
+        for (nth, kilobits) in (1..).zip(pipes) {
+            let needs = BANDWIDTH.map(|class| (class.to_owned(), *kilobits)).into();
+            let group = NumberedGroup { needs, ..NumberedGroup::default() };
+            let suffix = format!("_PIPE{nth}");
+            if self.groups.insert(suffix.clone(), group).is_some() {
+                return Err(format!("the group '{suffix}' is in both the server and its pipes"));
+            }
+            self.isolate.get_or_insert(false);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use super::draft::CurrentPlan;
 use super::group::StoredGroup;
 use super::ids::canonical;
 use super::policy::words;
-use super::template::{GroupEntry, GroupRef, ServerEntry, Sizing, Template};
+use super::template::{GroupEntry, GroupRef, RootDisk, ServerEntry, Sizing, Template};
 use crate::model::PlacementPolicy;
 
 /// A request for the plan of a stack.
@@ -129,9 +129,13 @@ impl Comparison<'_> {
             .then(|| self.values(&what, kind(before), kind(now)))
             .or_else(|| self.sizing(&server, &before.sizing, &now.sizing))
             .or_else(|| {
-                let differs = before.kilobits != now.kilobits;
+                let list = |pipes: &[i64]| {
+                    let pipes: Vec<String> = pipes.iter().map(i64::to_string).collect();
+                    pipes.join(" and ")
+                };
+                let differs = before.pipes != now.pipes;
                 let what = format!("{server} has pipes of kbps");
-                differs.then(|| self.values(&what, before.kilobits, now.kilobits))
+                differs.then(|| self.values(&what, list(&before.pipes), list(&now.pipes)))
             })
             .or_else(|| texts("requires", &before.required, &now.required))
             .or_else(|| texts("forbids", &before.forbidden, &now.forbidden))
@@ -170,7 +174,10 @@ impl Comparison<'_> {
             return Some(self.values(&what, amount(was), amount(is)));
         }
         let size = |sizing: &Sizing| match sizing {
-            Sizing::Flavor(flavor) => format!("of flavor '{flavor}'"),
+            Sizing::Flavor(flavor, RootDisk::OnHost) => format!("of flavor '{flavor}'"),
+            Sizing::Flavor(flavor, RootDisk::OnVolume) => {
+                format!("of flavor '{flavor}' with its root disk on a volume")
+            }
             Sizing::Resources(amounts) => {
                 let amounts: Vec<String> =
                     amounts.iter().map(|(class, amount)| format!("{class} {amount}")).collect();

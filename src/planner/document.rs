@@ -13,12 +13,8 @@ use super::ids::canonical;
 use super::json::Object;
 use super::policy::StoredPolicy;
 use super::rejection::Rejection;
-use super::template::{self, ServerEntry, Sizing, Template};
+use super::template::{self, RootDisk, ServerEntry, Sizing, Template};
 use crate::model::{Bug, Goal, PlacementPolicy, traits};
-
-/// The classes of bandwidth that a server of a pipe holds: to its host, and from there.
-pub(crate) const BANDWIDTH: [&str; 2] =
-    ["NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"];
 
 /// Maximum size of the stored document, in bytes. Each update of a plan may add to it.
 pub(crate) const DOCUMENT_MAX: usize = 4 << 20;
@@ -226,21 +222,21 @@ fn least_bytes(size: &Size, rules: Option<&FlavorRules>) -> usize {
 
 /// Returns whether two servers request the same size.
 pub(crate) fn asks_the_same(one: &ServerEntry, other: &ServerEntry) -> bool {
-    (&one.sizing, &one.required, &one.forbidden, &one.demands, one.is_volume, one.kilobits)
+    (&one.sizing, &one.required, &one.forbidden, &one.demands, one.is_volume, &one.pipes)
         == (
             &other.sizing,
             &other.required,
             &other.forbidden,
             &other.demands,
             other.is_volume,
-            other.kilobits,
+            &other.pipes,
         )
 }
 
 /// Names and ids of the flavors that servers request, each once.
 pub(crate) fn flavors(template: &Template) -> Vec<String> {
     let flavor = |server: &ServerEntry| match &server.sizing {
-        Sizing::Flavor(flavor) => Some(flavor.clone()),
+        Sizing::Flavor(flavor, _) => Some(flavor.clone()),
         Sizing::Resources(_) => None,
     };
     let flavors: HashSet<String> = template.servers.iter().filter_map(flavor).collect();
@@ -268,7 +264,7 @@ impl<'f> Flavors<'f> {
 
     /// The rules of the server's flavor besides the size, if there are any.
     fn rules(&self, server: &ServerEntry) -> Result<Option<FlavorRules>, Rejection> {
-        let Sizing::Flavor(name) = &server.sizing else { return Ok(None) };
+        let Sizing::Flavor(name, _) = &server.sizing else { return Ok(None) };
         let rules = self.find(name)?.rules();
         let rules = rules.map_err(|why| Rejection::Invalid(format!("flavor '{name}': {why}")))?;
         Ok(Some(rules).filter(|rules| *rules != FlavorRules::default()))
@@ -278,22 +274,22 @@ impl<'f> Flavors<'f> {
         let wrong = Rejection::Invalid;
         let mut size = match &server.sizing {
             Sizing::Resources(needs) => Size { needs: needs.clone(), ..Size::default() },
-            Sizing::Flavor(name) => {
-                let size = self.find(name)?.size();
+            Sizing::Flavor(name, root_disk) => {
+                let flavor = self.find(name)?;
+                let size = match root_disk {
+                    RootDisk::OnHost => flavor.size(),
+                    RootDisk::OnVolume => flavor.without_root_disk().size(),
+                };
                 size.map_err(|why| wrong(format!("flavor '{name}': {why}")))?
             }
         };
         size.required.extend(server.required.iter().cloned());
         size.forbidden.extend(server.forbidden.iter().cloned());
-        if server.kilobits > 0 {
-            for class in BANDWIDTH {
-                *size.needs.entry(class.to_owned()).or_insert(0) += server.kilobits;
-            }
-        }
         if server.is_volume {
             size.root_required.push(traits::STORAGE.to_owned());
         }
         let demands = size.demands.add(&server.demands).and_then(|()| size.demands.check());
+        let demands = demands.and_then(|()| size.demands.add_pipes(&server.pipes));
         demands.map_err(|why| wrong(format!("server '{}': {why}", server.name)))?;
         let is_free = size.required.is_empty()
             && size.forbidden.is_empty()

@@ -148,6 +148,12 @@ impl Flavor {
         Ok(size)
     }
 
+    /// The flavor for servers that boot from a volume.
+    #[must_use]
+    pub fn without_root_disk(&self) -> Self {
+        Self { root_gb: 0, ..self.clone() }
+    }
+
     /// The rules besides the size.
     ///
     /// # Errors

@@ -137,8 +137,8 @@ async fn a_dump_that_is_restored_is_shown() {
         let reader = berth.clone();
         let reading = tokio::spawn(async move {
             loop {
-                let status = reader.get(&format!("/resource_providers/{}", host.0)).await.status;
-                assert!([200, 404, 503].contains(&status), "{status}");
+                let response = reader.get(&format!("/resource_providers/{}", host.0)).await;
+                assert!([200, 404, 503].contains(&response.status), "{}", response.text());
             }
         });
         let load_all = ["-q", "-v", "ON_ERROR_STOP=1", "-f", file.path().to_str().unwrap()];

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::site::Site;
 use crate::stack::{create, finish, host, plan, server, usages};
+use crate::trees::{provider, used};
 
 const CLASSES: [&str; 2] = ["NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"];
 
@@ -70,6 +71,52 @@ async fn r75_servers_of_pipes_hold_bandwidth() {
     });
     tenant.post("/v1/plans", plan("t", many)).await.explanation(409);
     finish(&site, &before).await;
+}
+
+/// Each pipe goes through one card, in both directions, and two pipes may go through two.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pipe_is_one_cards_in_both_directions() {
+    let site = Site::new().await;
+    let ids = site.racks(1, 3, [8, 99, 99]).await;
+    let inventories = |kilobits: [i64; 2]| {
+        let pairs = CLASSES.iter().zip(kilobits).filter(|(_, total)| *total > 0);
+        pairs.map(|(class, total)| ((*class).to_owned(), json!({"total": total}))).collect()
+    };
+    // The first host has cards for one direction, too.
+    let mut cards = Vec::new();
+    for (host, kilobits) in [
+        (0, [20_000_000, 0]),
+        (0, [10_000_000; 2]),
+        (0, [0, 20_000_000]),
+        (0, [10_000_000; 2]),
+        (1, [20_000_000, 0]),
+        (1, [10_000_000; 2]),
+        (2, [10_000_000; 2]),
+    ] {
+        let name = format!("card{}", cards.len());
+        let card = provider(&site, &name, Some(ids[host]), inventories(kilobits), &[]).await;
+        cards.push(card);
+    }
+    let before = usages(&site).await;
+    let resources = json!({
+        "a": server("a", 1), "b": server("b", 1), "c": server("c", 1),
+        "ab": pipe(&["a", "b"], 6, "Gbps"), "ac": pipe(&["a", "c"], 6, "Gbps"),
+    });
+    let made = create(&site.tenant("p"), "s", resources).await;
+    assert_eq!(host(&made, "a"), "r01h01");
+    for (card, used_by) in cards.into_iter().zip([0, 1, 0, 1, 0, 1, 1]) {
+        for class in CLASSES {
+            assert_eq!(used(&site, card, class).await, used_by * 6_000_000);
+        }
+    }
+    finish(&site, &before).await;
+    let many: Vec<String> = (0..33).map(|nth| format!("pipe{nth}")).collect();
+    let mut resources = json!({"a": server("a", 1)});
+    for name in &many {
+        resources[name] = pipe(&["a"], 1, "kbps");
+    }
+    let refused = site.tenant("p").post("/v1/plans", plan("s", resources)).await;
+    assert!(refused.explanation(400).contains("each of its pipes is one"), "{}", refused.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

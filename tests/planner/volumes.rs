@@ -41,6 +41,49 @@ async fn refused(asker: &Asker, resources: Value) -> String {
     asker.post("/v1/plans", plan("refused", resources)).await.explanation(409)
 }
 
+/// A server that boots from a volume holds no root disk on its host, as in Nova.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_root_disk_on_a_volume_is_not_on_the_host() {
+    let (site, before) = site().await;
+    let flavor = [
+        "set",
+        "big",
+        "--vcpus",
+        "2",
+        "--ram",
+        "1",
+        "--disk",
+        "20",
+        "--ephemeral",
+        "2",
+        "--swap",
+        "512",
+    ];
+    site.command("flavor", &flavor).await.unwrap();
+    let of = |devices: Value| {
+        let properties = json!({"flavor": "big", "block_device_mapping_v2": devices});
+        json!({"a": {"type": "OS::Nova::Server", "properties": properties}})
+    };
+    let tenant = site.tenant("p");
+    refused(&tenant, of(json!([{"boot_index": -1, "volume_id": "v"}]))).await;
+    let api = json!([{"boot_index": 0, "source_type": "image", "destination_type": "volume"}]);
+    for devices in [api, json!([{"image": "i", "volume_size": 20}])] {
+        let response = tenant.post("/v1/plans", plan("s", of(devices))).await.expect(201);
+        assert_eq!(ignored(&response), json!(null));
+        let held: i64 = usages(&site).await.values().filter_map(|it| it["DISK_GB"].as_i64()).sum();
+        assert_eq!(held, 3, "ephemeral disk and swap");
+        let why = tenant.post("/v1/plans", plan("s", of(json!([])))).await.explanation(409);
+        assert!(why.contains("of flavor 'big' with its root disk on a volume in plan"), "{why}");
+        tenant.delete("/v1/plans/s").await.expect(204);
+    }
+    let wrong = tenant.post("/v1/plans", plan("s", of(json!(["v"])))).await.explanation(400);
+    assert!(
+        wrong.contains("'a': block_device_mapping_v2: not an array of dictionaries"),
+        "{wrong}"
+    );
+    finish(&site, &before).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r74_volumes_get_places_on_storage_backends() {
     let (site, before) = site().await;

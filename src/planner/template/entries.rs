@@ -35,8 +35,8 @@ pub(crate) struct ServerEntry {
     pub(crate) metadata: Object,
     /// The instance, if the request names one.
     pub(crate) resource_id: Option<String>,
-    /// The bandwidth of its pipes, in kilobits per second.
-    pub(crate) kilobits: i64,
+    /// The bandwidth of each of its pipes, in kilobits per second, ascending.
+    pub(crate) pipes: Vec<i64>,
     /// Whether it is a volume, whose host is a storage backend.
     pub(crate) is_volume: bool,
 }
@@ -44,10 +44,19 @@ pub(crate) struct ServerEntry {
 /// The size of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Sizing {
-    /// A flavor, by name or id.
-    Flavor(String),
+    /// A flavor, by name or id, and the place of the root disk.
+    Flavor(String, RootDisk),
     /// Amounts by resource class.
     Resources(BTreeMap<String, i64>),
+}
+
+/// The place of a server's root disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RootDisk {
+    /// On the host.
+    OnHost,
+    /// On a volume: the server boots from it.
+    OnVolume,
 }
 
 /// A group.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::boot;
 use super::entries::{GroupEntry, GroupRef, ServerEntry, Sizing, invalid, wrong};
 use super::names::{Names, Target};
 use super::properties::{Properties, references, text, texts};
@@ -60,10 +61,15 @@ impl<'r> Entry<'r> {
         }
     }
 
-    pub(super) fn server(&self) -> Result<ServerEntry, Rejection> {
+    /// A server, and the fault of its block devices, which are then ignored.
+    pub(super) fn server(&self) -> Result<(ServerEntry, Option<String>), Rejection> {
         let properties = Properties { id: self.id, properties: self.properties()? };
-        let sizing = properties.sizing()?;
-        self.placed(&properties, sizing)
+        let mut sizing = properties.sizing()?;
+        let root_disk = boot::root_disk(&properties.properties);
+        if let (Sizing::Flavor(_, place), Ok(known)) = (&mut sizing, &root_disk) {
+            *place = *known;
+        }
+        Ok((self.placed(&properties, sizing)?, root_disk.err()))
     }
 
     /// Reads a volume.
@@ -112,7 +118,7 @@ impl<'r> Entry<'r> {
             metadata,
             resource_id: resource_id.map(str::to_owned),
             is_volume: false,
-            kilobits: 0,
+            pipes: Vec::new(),
         })
     }
 

@@ -21,11 +21,14 @@ const NAMED_MAX: usize = 5;
 const CHARS_MAX: usize = 40;
 
 /// Properties of servers that the planner reads.
-const FOLLOWED: [&str; 12] = [
+const FOLLOWED: [&str; 15] = [
     "availability_zone",
+    "block_device_mapping",
+    "block_device_mapping_v2",
     "flavor",
     "forbidden",
     "group_policy",
+    "image",
     "in_tree",
     "member_of",
     "metadata",
@@ -37,16 +40,13 @@ const FOLLOWED: [&str; 12] = [
 ];
 /// Further properties of `OS::Nova::Server` in Heat, which do not affect the place of a server. `scheduler_hints`
 /// are examined one by one.
-const WITHOUT_PLACE: [&str; 22] = [
+const WITHOUT_PLACE: [&str; 19] = [
     "admin_pass",
     "admin_user",
-    "block_device_mapping",
-    "block_device_mapping_v2",
     "config_drive",
     "deployment_swift_data",
     "diskConfig",
     "flavor_update_policy",
-    "image",
     "image_update_policy",
     "key_name",
     "name",

@@ -1,6 +1,7 @@
 //! Reads the resources of a request: servers and groups of servers. All other resources are accepted, and listed as
 //! [`Ignored`].
 
+mod boot;
 mod demands;
 mod entries;
 mod entry;
@@ -16,7 +17,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use self::entries::invalid;
-pub(crate) use self::entries::{GroupEntry, GroupRef, ServerEntry, Sizing};
+pub(crate) use self::entries::{GroupEntry, GroupRef, RootDisk, ServerEntry, Sizing};
 use self::entry::Entry;
 pub(crate) use self::ignored::Ignored;
 use self::ignored::{unfollowed, unknown_properties, why_ignored};
@@ -102,7 +103,7 @@ impl Template {
     /// Removes pipes, for plans without bandwidth.
     pub(crate) fn without_pipes(mut self) -> Self {
         for entry in &mut self.servers {
-            entry.kilobits = 0;
+            entry.pipes.clear();
         }
         // A pipe is ignored entirely, whatever it contains.
         let pipes: HashSet<&str> = self.pipes.iter().map(|(id, _)| id.as_str()).collect();
@@ -141,10 +142,13 @@ impl Template {
                 if let Some(Target::Server(server)) = names.find(end)
                     && let Some(server) = self.servers.get_mut(server)
                 {
-                    server.kilobits = server.kilobits.saturating_add(pipe.kilobits);
+                    server.pipes.push(pipe.kilobits);
                 }
             }
             self.pipes.push((entry.id.to_owned(), entry.kind.clone()));
+        }
+        for server in &mut self.servers {
+            server.pipes.sort_unstable();
         }
     }
 
@@ -210,7 +214,11 @@ impl<'r> Reader<'r> {
                 self.names.add(id, name, Target::Server(position))?;
                 let hints = server_groups::hints(entry.raw_properties());
                 self.hints.extend(hints.map(|hints| (position, id, hints)));
-                self.template.servers.push(entry.server()?);
+                let (server, fault) = entry.server()?;
+                self.template.servers.push(server);
+                if let Some(why) = fault {
+                    self.template.ignore_fault(id, SERVER, why);
+                }
                 if let Some(why) = unknown_properties(entry.raw_properties()) {
                     self.template.ignore(id, SERVER, why);
                 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::entries::{GroupRef, Sizing, invalid, wrong};
+use super::entries::{GroupRef, RootDisk, Sizing, invalid, wrong};
 use crate::model::{GroupKind, Level, traits};
 use crate::planner::group::listed;
 use crate::planner::json::{NAME_MAX, read_text};
@@ -38,6 +38,7 @@ impl Properties<'_> {
         list.map_or(Ok(Vec::new()), |list| texts(self.id, key, list))
     }
 
+    /// The size of a server, as if its root disk were on the host.
     pub(super) fn sizing(&self) -> Result<Sizing, Rejection> {
         match self.properties.get("resources") {
             Some(Value::Object(amounts)) if !amounts.is_empty() => {
@@ -50,14 +51,15 @@ impl Properties<'_> {
         }
         // People write ids as numbers.
         if let Some(Value::Number(id)) = self.properties.get("flavor") {
-            return Ok(Sizing::Flavor(id.to_string()));
+            return Ok(Sizing::Flavor(id.to_string(), RootDisk::OnHost));
         }
         let flavor = self.text("flavor")?;
         let groups = self.properties.get("numbered_groups").and_then(Value::as_object);
         if flavor.is_none() && groups.is_some_and(|groups| !groups.is_empty()) {
             return Ok(Sizing::Resources(BTreeMap::new()));
         }
-        flavor.map(Sizing::Flavor).ok_or_else(|| wrong(self.id, "has neither flavor nor resources"))
+        let flavor = flavor.ok_or_else(|| wrong(self.id, "has neither flavor nor resources"))?;
+        Ok(Sizing::Flavor(flavor, RootDisk::OnHost))
     }
 
     /// The resources that a pipe names.

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{GroupRef, Sizing, Template, read};
+use super::{GroupRef, RootDisk, Sizing, Template, read};
 use crate::model::{GroupKind, Level};
 use crate::planner::rejection::Rejection;
 use crate::solver::groups::Terms;
@@ -22,7 +22,7 @@ fn servers_and_groups_are_read_and_all_else_is_listed_as_ignored() {
     .unwrap();
     let names: Vec<&str> = found.servers.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["web", "b"]);
-    assert_eq!(found.servers[0].sizing, Sizing::Flavor("m1".to_owned()));
+    assert_eq!(found.servers[0].sizing, Sizing::Flavor("m1".to_owned(), RootDisk::OnHost));
     assert_eq!(found.servers[1].sizing, Sizing::Resources([("VCPU".to_owned(), 2)].into()));
     assert_eq!(
         found.groups[0].which,
