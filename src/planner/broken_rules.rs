@@ -47,7 +47,7 @@ pub(super) fn without_broken(rule: Rule, stays: &FixedServers) -> Rule {
     }
 }
 
-/// Those of the servers that a rule does not bind.
+/// Returns those of the servers that a rule does not bind.
 pub(super) fn dropped(servers: Vec<usize>, rule: &Rule) -> Vec<usize> {
     let kept: HashSet<usize> = rule.parts().iter().flatten().copied().collect();
     servers.into_iter().filter(|server| !kept.contains(server)).collect()

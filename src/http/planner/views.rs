@@ -249,7 +249,7 @@ fn counts(counts: &Counts) -> Value {
     pairs.map(|(servers, units)| json!([servers, units])).collect()
 }
 
-/// Renders the resources that the plan ignores, for a header; `None`: there are none.
+/// Renders the resources that the plan ignores, for a header; `None` if it follows all.
 pub(super) fn ignored(it: &Planned) -> Option<String> {
     let item = |it: &Ignored| {
         let kind: String = it.kind.chars().take(KIND_MAX).collect();
@@ -258,7 +258,7 @@ pub(super) fn ignored(it: &Planned) -> Option<String> {
     list(it.draft.ignored.iter().map(item))
 }
 
-/// Renders the rules that servers break which stay on their hosts, for a header; `None`: there are none.
+/// Renders the rules that fixed servers break, for a header; `None` if all are kept.
 pub(super) fn broken(it: &Planned) -> Option<String> {
     let item = |it: &BrokenRule| {
         let (kind, level) = (it.kind.name(), it.level.name());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::entries::RootDisk;
 use crate::planner::json::Object;
 
-/// Where the root disk of a server with these properties is.
+/// Returns the place of the root disk of a server with these properties.
 ///
 /// # Errors
 /// The first fault of a block device mapping.
