@@ -249,6 +249,8 @@ fn with_domains(
     let mut domains = BTreeSet::new();
     let mut known = HashSet::new();
     for nth in &skew.servers {
+        budget.is_spent_after(32);
+        in_time(budget)?;
         if let Some(AllowedHosts::Only(home)) =
             problem.servers.get(*nth).map(|it| &it.allowed_hosts)
         {

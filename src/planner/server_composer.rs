@@ -20,8 +20,8 @@ pub(super) struct ServerComposer<'s, 'w> {
     known: HashMap<ServerKey<'s>, solver::Server>,
 }
 
-/// The properties that servers with the same data have in common. Of a server that may be treated differently on its current
-/// host, that host, and whether it keeps its allocations there.
+/// The properties that servers with the same data have in common. Of a server that may be treated differently on its
+/// current host, that host, and whether it keeps its allocations there.
 type ServerKey<'s> = (&'s Size, Demands<'s>, Option<(usize, bool)>);
 
 impl<'s, 'w> ServerComposer<'s, 'w> {
@@ -46,7 +46,7 @@ impl<'s, 'w> ServerComposer<'s, 'w> {
             in_time(budget)?;
             composed.push(match current_host.filter(|_| server.is_fixed()) {
                 Some(home) => self.staying(home),
-                None => self.movable(nth, &server.locations, budget)?,
+                None => self.movable(nth, &server.locations, *current_host, budget)?,
             });
         }
         Ok(composed)
@@ -63,7 +63,8 @@ impl<'s, 'w> ServerComposer<'s, 'w> {
         }
     }
 
-    /// A server as it would be if it did not have to stay on its host.
+    /// A server as it would be if it did not have to stay on its host. One that is fixed is composed like a new one, so
+    /// that equal ones share the data wherever they are.
     pub(super) fn if_free(
         &mut self,
         nth: usize,
@@ -72,7 +73,8 @@ impl<'s, 'w> ServerComposer<'s, 'w> {
         let missing = || Failure::bug(format!("server {nth} is not in the stack"));
         let server = self.stack.servers.get(nth).ok_or_else(missing)?;
         let locations = server.locations_if_free.as_ref().unwrap_or(&server.locations);
-        self.movable(nth, locations, budget)
+        let home = self.current_hosts.get(nth).copied().flatten();
+        self.movable(nth, locations, home.filter(|_| !server.is_fixed()), budget)
     }
 
     /// A server that may move to the hosts in these lists.
@@ -80,11 +82,11 @@ impl<'s, 'w> ServerComposer<'s, 'w> {
         &mut self,
         nth: usize,
         locations: &'s [HostNames],
+        current_host: Option<usize>,
         budget: &mut Budget<'_>,
     ) -> Result<solver::Server, Failure> {
         let missing = || Failure::bug(format!("server {nth} has no size"));
         let server = self.stack.servers.get(nth).ok_or_else(missing)?;
-        let current_host = self.current_hosts.get(nth).copied().flatten();
         // Its instance keeps its allocations as long as it stays.
         let keeps = server.present.as_ref().is_some_and(|present| !present.ours);
         let stays = keeps && !server.resized;
