@@ -13,7 +13,7 @@ use crate::search::GROUP_SUFFIX;
 /// Maximum number of numbered groups of one server.
 const GROUPS_MAX: usize = 32;
 
-/// The classes of bandwidth that a server of a pipe holds: from its host, and to there.
+/// The classes of bandwidth that a server of a pipe holds: egress and ingress.
 pub(crate) const BANDWIDTH: [&str; 2] =
     ["NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"];
 

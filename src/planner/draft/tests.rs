@@ -58,7 +58,8 @@ fn hosts(count: usize) -> Vec<String> {
     (0..count).map(|nth| format!("host-{nth}")).collect()
 }
 
-fn row(plan: Uuid, nth: usize, entry: &ServerEntry) -> Placement {
+/// A placement of a plan that holds nothing.
+pub(super) fn row(plan: Uuid, nth: usize, entry: &ServerEntry) -> Placement {
     let id = Uuid::from_u128(1 + nth as u128);
     Placement {
         id,

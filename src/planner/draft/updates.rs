@@ -9,7 +9,7 @@ use fastrand::Rng;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::tests::{Resources, object};
+use super::tests::{Resources, object, row};
 use super::{CurrentPlan, Draft};
 use crate::model::inventory::Inventory;
 use crate::model::provider::{InventoryRow, ProviderRow};
@@ -190,26 +190,7 @@ fn planned(wanted: &Wanted, hosts: &mut [Host]) -> Option<CurrentPlan> {
         let amounts = place.wants.iter().flatten();
         let amount: i64 = amounts.map(|(.., amount)| amount).sum();
         hosts[host_number(place.root)].used += amount;
-        let id = Uuid::from_u128(1 + nth as u128);
-        Placement {
-            id,
-            plan: plan.id,
-            project: "project".to_owned(),
-            position: i32::try_from(nth).unwrap(),
-            orchestration_id: entry.id.clone(),
-            orchestration_key: entry.key.clone(),
-            name: entry.name.clone(),
-            resource_id: None,
-            resource_key: None,
-            reserved: None,
-            consumer: id,
-            ticket: None,
-            metadata: "{}".to_owned(),
-            leaving: false,
-            groups: Vec::new(),
-            planned_on: None,
-            holds: vec![(place.root, VCPU, amount)],
-        }
+        Placement { holds: vec![(place.root, VCPU, amount)], ..row(plan.id, nth, entry) }
     });
     let placements = rows.collect();
     let topology = Topology::of(&world, false);

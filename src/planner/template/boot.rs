@@ -5,6 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::entries::RootDisk;
+use super::properties::integer;
 use crate::planner::json::Object;
 
 /// Returns the place of the root disk of a server with these properties.
@@ -13,24 +14,22 @@ use crate::planner::json::Object;
 /// The first fault of a block device mapping.
 pub(super) fn root_disk(properties: &Object) -> Result<RootDisk, String> {
     let has_image = has(properties, "image");
-    let devices = devices(properties, "block_device_mapping_v2")?;
-    for device in &devices {
+    for device in devices(properties, "block_device_mapping_v2")? {
         let wrong = |why: &str| format!("block_device_mapping_v2: {why}");
         let is_volume = is_volume(device).map_err(wrong)?;
         let index = boot_index(device).map_err(wrong)?;
         // Heat gives index 0 to volumes that have none. Beside an image, Nova would refuse it.
         let is_root = match index {
             Some(index) => index == 0,
-            None => is_heats(device) && !has_image,
+            None => is_volume_of_heat(device) && !has_image,
         };
         if is_root {
             return Ok(if is_volume { RootDisk::OnVolume } else { RootDisk::OnHost });
         }
     }
     // In the first version, the image is the root disk if there is one.
-    let older = self::devices(properties, "block_device_mapping")?;
-    let is_volume = |device: &&Map<String, Value>| is_heats(device);
-    let is_on_volume = !has_image && older.iter().any(is_volume);
+    let older = devices(properties, "block_device_mapping")?;
+    let is_on_volume = !has_image && older.into_iter().any(is_volume_of_heat);
     Ok(if is_on_volume { RootDisk::OnVolume } else { RootDisk::OnHost })
 }
 
@@ -58,23 +57,21 @@ fn is_volume(device: &Map<String, Value>) -> Result<bool, &'static str> {
     match text("source_type") {
         Some("volume" | "snapshot") => Ok(true),
         Some("image" | "blank") => Ok(false),
-        Some("") => Ok(is_heats(device)),
+        Some("") => Ok(is_volume_of_heat(device)),
         Some(_) | None => Err("source_type: must be volume, snapshot, image or blank"),
     }
 }
 
 /// Returns whether a device is a volume in Heat's words: a volume, or a copy of a snapshot or an image.
-fn is_heats(device: &Map<String, Value>) -> bool {
+fn is_volume_of_heat(device: &Map<String, Value>) -> bool {
     ["volume_id", "snapshot_id", "image", "image_id"].iter().any(|key| has(device, key))
 }
 
 fn boot_index(device: &Map<String, Value>) -> Result<Option<i64>, &'static str> {
-    let index = match device.get("boot_index") {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::String(text)) => text.trim().parse().ok(),
-        Some(value) => value.as_i64(),
-    };
-    index.map(Some).ok_or("boot_index: not an integer")
+    match device.get("boot_index") {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => integer(value).map(Some).ok_or("boot_index: not an integer"),
+    }
 }
 
 fn has(object: &Map<String, Value>, key: &str) -> bool {

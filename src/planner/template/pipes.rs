@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::properties::Properties;
+use super::properties::{Properties, integer};
 
 /// The resource types of pipes, in all versions of the API.
 pub(super) const PIPES: [&str; 3] = ["ATT::Valet::Pipe", "ATT::QoS::Pipe", "ATT::CloudQoS::Pipe"];
 
 /// Maximum bandwidth, in kilobits per second.
-const KILOBITS_MAX: u64 = i32::MAX as u64;
+const KILOBITS_MAX: i64 = i32::MAX as i64;
 
 /// A pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +34,9 @@ pub(super) fn read(properties: &Properties<'_>) -> Result<Pipe, String> {
         Some("Tbps") => 1_000_000_000,
         Some(_) => return Err("its units are not kbps, Mbps, Gbps or Tbps".to_owned()),
     };
-    let least = bandwidth.get("min").and_then(|least| match least.as_str() {
-        Some(text) => text.trim().parse().ok(),
-        None => least.as_u64(),
-    });
-    let kilobits = least.and_then(|least: u64| least.checked_mul(factor));
+    let least = bandwidth.get("min").and_then(integer);
+    let kilobits = least.and_then(|least| least.checked_mul(factor));
     let kilobits = kilobits.filter(|it| (1..=KILOBITS_MAX).contains(it));
-    let kilobits = kilobits.and_then(|it| i64::try_from(it).ok());
     let kilobits = kilobits.ok_or("the min of its bandwidth is not an integer")?;
     Ok(Pipe { ends, kilobits })
 }

@@ -74,10 +74,7 @@ impl Properties<'_> {
     /// The reason why it is unknown.
     pub(super) fn volume_sizing(&self) -> Result<Sizing, String> {
         let size = self.properties.get("size").filter(|size| !size.is_null());
-        let number = size.and_then(|size| match size.as_str() {
-            Some(text) => text.trim().parse().ok(),
-            None => size.as_i64(),
-        });
+        let number = size.and_then(integer);
         let number = number.filter(|it| (1..=i64::from(i32::MAX)).contains(it));
         let number = number.ok_or("its size is not an integer number of GiB")?;
         Ok(Sizing::Resources([("DISK_GB".to_owned(), number)].into()))
@@ -189,6 +186,11 @@ impl Properties<'_> {
             }
         }
     }
+}
+
+/// An integer, as a number or as text.
+pub(super) fn integer(value: &Value) -> Option<i64> {
+    value.as_str().map_or_else(|| value.as_i64(), |text| text.trim().parse().ok())
 }
 
 /// Amounts by the name of their resource class.
