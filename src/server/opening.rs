@@ -16,7 +16,7 @@ use crate::store::effects::Recorder;
 use crate::store::error::CANNOT;
 use crate::store::planner::flavors::SetFlavors;
 use crate::store::schema::{self, Status};
-use crate::store::{Error, Pruning, Store, StoreOptions, condition};
+use crate::store::{Error, Pruning, Store, StoreOptions, Timeouts, condition};
 
 /// Pause between two attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -78,14 +78,14 @@ async fn attempt(
     let connections = config.database_connections;
     let hosts = database.hosts().to_vec();
     let lease = config.primary_lease;
-    let pruning = Pruning::default();
     let (history_days, events_hours) = (config.history.history, config.events.events);
     let options = StoreOptions {
         hosts,
         connections,
         report_only,
         lease,
-        pruning,
+        timeouts: Timeouts::default(),
+        pruning: Pruning::default(),
         history_days,
         events_hours,
     };

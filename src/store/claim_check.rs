@@ -13,7 +13,6 @@ use super::consumer_claim::ConsumerClaim;
 use super::error::{Error, Result};
 use super::owners::{NewOwners, Owners};
 use super::planner::Handover;
-use super::primary::READ_MAX;
 use super::tx::Tx;
 use super::{change, claims};
 use crate::model::claim::{Claim, Fault, Faults, InventoryUsage, Request, faults, judge};
@@ -87,10 +86,11 @@ impl Store {
         claims: &[ConsumerClaim],
         holders_max: u32,
     ) -> Result<CheckedClaims> {
+        let limit = self.primary().timeouts().read;
         let mut attempt = 1;
         loop {
-            let checked = timeout(READ_MAX, self.try_check(claims, holders_max)).await;
-            let late = || Error::Unavailable(format!("no response within {READ_MAX:?}"));
+            let checked = timeout(limit, self.try_check(claims, holders_max)).await;
+            let late = || Error::Unavailable(format!("no response within {limit:?}"));
             match checked.unwrap_or_else(|_| Err(late())) {
                 Err(Error::Again(_)) if attempt < ATTEMPTS_MAX => attempt += 1,
                 settled => return settled.map_err(Error::settled),

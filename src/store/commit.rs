@@ -14,7 +14,6 @@ use super::consumer_claim::ConsumerClaim;
 use super::effects::Recorder;
 use super::error::{Error, Result};
 use super::locks::HELD_MAX;
-use super::primary::ACQUIRE_MAX;
 use super::recording;
 use super::sessions::WRITE_MAX;
 use super::tx::Observers;
@@ -119,7 +118,7 @@ impl Store {
         again: bool,
         deadline: Instant,
     ) -> Result<C::Outcome> {
-        let patience = if again { HELD_MAX } else { ACQUIRE_MAX };
+        let patience = if again { HELD_MAX } else { self.primary().timeouts().acquire };
         let permits = self.write_limits.connection(again, patience);
         let permits = permits.instrument(span!("queue")).await?;
         let term = self.primary().term()?;

@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout};
 use tracing::Instrument as _;
 
 use super::error::{Error, Result};
-use super::primary::{Primary, READ_MAX, Term};
+use super::primary::{Primary, Term};
 use super::sessions::{FEED_WAIT_MAX, waiting};
 use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
@@ -40,10 +40,7 @@ use crate::world::{Changes, World};
 
 /// Timeout for reading everything again.
 const RELOAD_MAX: Duration = Duration::from_mins(10);
-/// Timeout for one refresh, after which its connection is given up. If connecting again does not help, the
-/// next may take twice as long, up to [`REFRESH_LONGEST`].
-const REFRESH_MAX: Duration = Duration::from_secs(2);
-/// Maximum timeout for any refresh.
+/// Maximum timeout for any refresh, which is doubled after each failure.
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 /// Interval of refreshes of an idle replica, so that the log is never pruned before the replica has read it.
 const IDLE: Duration = Duration::from_secs(1);
@@ -125,10 +122,11 @@ impl Feed {
             }
             TrySendError::Closed(_) => Error::bug("the change feed has ended"),
         })?;
-        let refreshed = match timeout(READ_MAX, done).await {
+        let limit = self.primary.timeouts().read;
+        let refreshed = match timeout(limit, done).await {
             Ok(Ok(refreshed)) => refreshed,
             Ok(Err(_)) => Err(Error::bug("the change feed has ended")),
-            Err(_) => Err(Error::Unavailable(format!("no refresh within {READ_MAX:?}"))),
+            Err(_) => Err(Error::Unavailable(format!("no refresh within {limit:?}"))),
         };
         let term = refreshed?;
         let world = self.known();
@@ -169,7 +167,8 @@ struct Reader {
 impl Reader {
     async fn run(mut self, known: Arc<ArcSwap<KnownWorld>>, mut queue: mpsc::Receiver<Waiter>) {
         let mut waiting = Vec::new();
-        let mut patience = REFRESH_MAX;
+        let shortest = self.primary.timeouts().refresh;
+        let mut patience = shortest;
         loop {
             if timeout(IDLE, queue.recv_many(&mut waiting, WAITING_MAX)).await == Ok(0) {
                 return;
@@ -191,7 +190,7 @@ impl Reader {
             }
             recording::refresh(refreshed.is_ok(), began.elapsed());
             if refreshed.is_ok() {
-                patience = REFRESH_MAX;
+                patience = shortest;
             }
             if let Err(error) = &refreshed {
                 tracing::warn!(%error, "refreshing the world failed");

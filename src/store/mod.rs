@@ -57,7 +57,7 @@ pub use change::Change;
 pub use commit::Changes;
 pub use consumer_claim::ConsumerClaim;
 pub use error::{Error, Result};
-pub use options::{Pruning, StoreOptions};
+pub use options::{Pruning, StoreOptions, Timeouts};
 pub use tx::Tx;
 
 /// Starts counters at zero: rates of a counter need its first value.

@@ -16,6 +16,8 @@ pub struct StoreOptions {
     pub report_only: bool,
     /// Time after an acknowledged heartbeat during which reads are served; `None`: always.
     pub lease: Option<Duration>,
+    /// Timeouts of requests that wait for the database.
+    pub timeouts: Timeouts,
     /// Settings for pruning the change log and the history.
     pub pruning: Pruning,
     /// Age at which entries of the history of changes are removed, in days; `None`: it is off.
@@ -27,15 +29,40 @@ pub struct StoreOptions {
 impl StoreOptions {
     /// Returns options for one server, with the default rules.
     pub fn at(host: PgConnectOptions, connections: u32) -> Self {
-        let (hosts, pruning) = (vec![host], Pruning::default());
         Self {
-            hosts,
+            hosts: vec![host],
             connections,
             report_only: false,
             lease: None,
-            pruning,
+            timeouts: Timeouts::default(),
+            pruning: Pruning::default(),
             history_days: None,
             events_hours: None,
+        }
+    }
+}
+
+/// Timeouts of requests that wait for the database.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// For connecting, including the search for the primary.
+    pub connect: Duration,
+    /// For getting a connection of the pool.
+    pub acquire: Duration,
+    /// For a read, even if the server does not respond.
+    pub read: Duration,
+    /// For one refresh, after which its connection is given up. If connecting again does not help, the next may
+    /// take twice as long, up to 30 seconds.
+    pub refresh: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(2),
+            acquire: Duration::from_secs(2),
+            read: Duration::from_millis(2500),
+            refresh: Duration::from_secs(2),
         }
     }
 }

@@ -18,7 +18,7 @@ use super::access::Store;
 use super::error::{Error, Result};
 use super::events::Numbering;
 use super::feed::{self, KnownWorld, RELOAD_ABOVE};
-use super::primary::{READ_MAX, Term};
+use super::primary::Term;
 use super::sessions::{FEED_WAIT_MAX, waiting};
 use super::world_rows::{self, Delta};
 use crate::model::{ClassId, Generation, ProviderId};
@@ -87,7 +87,8 @@ impl Store {
     /// # Errors
     /// The database is unavailable.
     pub async fn snapshot(&self, duration: Duration) -> Result<Snapshot> {
-        let late = || Error::Unavailable(format!("no snapshot within {READ_MAX:?}"));
+        let limit = self.primary().timeouts().read;
+        let late = || Error::Unavailable(format!("no snapshot within {limit:?}"));
         let taken = async {
             if let Some(snapshot) = self.try_snapshot(duration).await? {
                 return Ok(snapshot);
@@ -97,7 +98,7 @@ impl Store {
             let lost = || Error::Unavailable("the world changes too fast to be read".to_owned());
             self.try_snapshot(duration).await?.ok_or_else(lost)
         };
-        timeout(READ_MAX, taken).await.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
+        timeout(limit, taken).await.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
     }
 
     /// Tries to take a snapshot; `None` if the known world cannot be brought forward.

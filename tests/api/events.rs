@@ -14,7 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use uuid::Uuid;
 
-use crate::support::app::Berth;
+use crate::support::app::{Berth, store_at};
 use crate::support::cloud::claim_body;
 use crate::support::cluster::until;
 use crate::support::postgres;
@@ -22,7 +22,7 @@ use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, get, rest, wide};
 
 fn keeping(database: &PgConnectOptions) -> StoreOptions {
-    StoreOptions { events_hours: Some(1), ..StoreOptions::at(database.clone(), 5) }
+    StoreOptions { events_hours: Some(1), ..store_at(database) }
 }
 
 /// Starts a replica that records events and authenticates callers.

@@ -14,7 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use uuid::Uuid;
 
-use crate::support::app::Berth;
+use crate::support::app::{Berth, store_at};
 use crate::support::cloud::claim_body;
 use crate::support::cluster::until;
 use crate::support::postgres;
@@ -25,7 +25,7 @@ const KEPT_DAYS: u16 = 30;
 
 /// Options of a store that keeps the history.
 fn keeping(database: &PgConnectOptions) -> StoreOptions {
-    StoreOptions { history_days: Some(KEPT_DAYS), ..StoreOptions::at(database.clone(), 5) }
+    StoreOptions { history_days: Some(KEPT_DAYS), ..store_at(database) }
 }
 
 async fn berth_with(opening: StoreOptions) -> Berth {

@@ -19,7 +19,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use uuid::Uuid;
 
-use crate::support::app::Berth;
+use crate::support::app::{Berth, store_at};
 use crate::support::cluster::until;
 use crate::support::postgres;
 
@@ -72,7 +72,7 @@ async fn observed() -> Berth {
 async fn observed_with_history() -> Berth {
     listen();
     let history_days = Some(1);
-    let opening = StoreOptions { history_days, ..StoreOptions::at(postgres::database().await, 5) };
+    let opening = StoreOptions { history_days, ..store_at(&postgres::database().await) };
     Berth::opened(opening, Options { history: true, ..Options::default() }).await
 }
 

@@ -8,12 +8,13 @@ use uuid::Uuid;
 
 use crate::site::Site;
 use crate::stack::{arrive, create, placement, server};
+use crate::support::app::store_at;
 use crate::support::postgres;
 
 async fn site() -> Site {
     let database = postgres::database().await;
     let history_days = Some(1);
-    let opening = StoreOptions { history_days, ..StoreOptions::at(database.clone(), 5) };
+    let opening = StoreOptions { history_days, ..store_at(&database) };
     let options = Options { history: true, ..Options::default() };
     Site::serving(App::new(Store::open(opening).await.unwrap(), options), &database).await
 }

@@ -23,7 +23,7 @@ use crate::journal;
 use crate::killer::Killer;
 use crate::site::Site;
 use crate::storm::{Client, Storm, calm};
-use crate::support::app::{Berth, slow};
+use crate::support::app::{Berth, slow, store_at};
 use crate::support::postgres;
 use crate::truth::faults;
 use crate::upkeep::Upkeep;
@@ -164,7 +164,8 @@ async fn watched() -> PgConnectOptions {
 
 /// A replica with more connections than it has clients, each of which may wait for another one.
 async fn replica(database: &PgConnectOptions) -> Arc<Site> {
-    let store = Store::open(StoreOptions::at(database.clone(), CONNECTIONS)).await.unwrap();
+    let store =
+        Store::open(StoreOptions { connections: CONNECTIONS, ..store_at(database) }).await.unwrap();
     Arc::new(Site::serving(App::new(store, Options::default()).with_watch(slow()), database).await)
 }
 

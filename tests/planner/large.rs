@@ -5,19 +5,20 @@ use std::time::{Duration, Instant};
 
 use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options};
-use berth::store::{Store, StoreOptions};
+use berth::store::Store;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::site::Site;
 use crate::stack::plan;
+use crate::support::app::store_at;
 use crate::support::postgres;
 
 /// A site on whose watch a millisecond passes with each look of a search at it: after a bounded amount
 /// of work, whatever the machine.
 async fn site() -> Site {
     let database = postgres::database().await;
-    let store = Store::open(StoreOptions::at(database.clone(), 5)).await.unwrap();
+    let store = Store::open(store_at(&database)).await.unwrap();
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let moment = Duration::from_millis(1);
     let watch = Watch::of(move || began + moment * looks.fetch_add(1, Ordering::Relaxed));

@@ -14,7 +14,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Connection, PgConnection};
 use uuid::Uuid;
 
-use crate::support::app::slow;
+use crate::support::app::{slow, store_at};
 use crate::support::postgres;
 use crate::support::served::{PATIENCE, Served, wide};
 
@@ -79,13 +79,13 @@ impl Site {
 
     /// Starts another server on an existing database.
     pub async fn over(database: &PgConnectOptions, options: Options) -> Self {
-        Self::opened(StoreOptions::at(database.clone(), 5), options).await
+        Self::opened(store_at(database), options).await
     }
 
     /// Over a fresh database, where strangers in exclusive units are only reported.
     pub async fn reporting() -> Self {
         let database = postgres::database().await;
-        let opening = StoreOptions { report_only: true, ..StoreOptions::at(database, 5) };
+        let opening = StoreOptions { report_only: true, ..store_at(&database) };
         Self::opened(opening, Options::default()).await
     }
 

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use berth::fairness::turns::{Requester, Turn};
 use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options, PlannerSettings};
-use berth::store::{Store, StoreOptions};
+use berth::store::Store;
 use serde_json::{Value, json};
 
 use crate::site::Site;
+use crate::support::app::store_at;
 use crate::support::postgres;
 
 fn plan(stack: &str) -> Value {
@@ -65,7 +66,7 @@ async fn a_plan_without_a_turn_gets_503() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_whose_time_is_up_is_not_called_impossible() {
     let database = postgres::database().await;
-    let store = Store::open(StoreOptions::at(database.clone(), 5)).await.unwrap();
+    let store = Store::open(store_at(&database)).await.unwrap();
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let hour = Duration::from_hours(1);
     let watch = Watch::of(move || began + hour * looks.fetch_add(1, Ordering::Relaxed));
@@ -120,7 +121,7 @@ async fn make_many_plans(threads: usize) {
     let turn_wait = Duration::from_mins(10);
     let planner = PlannerSettings { turn_wait, threads, ..PlannerSettings::default() };
     let database = postgres::database().await;
-    let store = Store::open(StoreOptions::at(database.clone(), 5)).await.unwrap();
+    let store = Store::open(store_at(&database)).await.unwrap();
     let (began, looks) = (Instant::now(), AtomicU32::new(0));
     let moment = Duration::from_millis(1);
     let watch = Watch::of(move || began + moment * looks.fetch_add(1, Ordering::Relaxed));

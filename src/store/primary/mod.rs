@@ -26,17 +26,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 
 use super::error::{Error, Result};
-use super::options::StoreOptions;
+use super::options::{StoreOptions, Timeouts};
 use super::recording;
 use crate::observe::spans::span;
 pub use probe::find;
 use state::Inner;
-pub(super) use term::{ACQUIRE_MAX, Term};
+pub(super) use term::Term;
 
-/// Timeout for a read, even if the server does not respond.
-pub(super) const READ_MAX: Duration = Duration::from_millis(2500);
-/// Timeout for connecting, including the search for the primary.
-const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// Maximum number of attempts at a read before it fails with 503.
 const READS_MAX: u32 = 3;
 
@@ -65,6 +61,11 @@ impl Primary {
         &self.0.options
     }
 
+    /// Returns the timeouts of requests.
+    pub(super) fn timeouts(&self) -> &Timeouts {
+        &self.0.options.timeouts
+    }
+
     /// Returns the present term.
     ///
     /// # Errors
@@ -87,7 +88,8 @@ impl Primary {
         &self,
         settings: impl Fn(PgConnectOptions) -> PgConnectOptions,
     ) -> Result<(PgConnection, Arc<Term>)> {
-        let connected = timeout(CONNECT_MAX, async {
+        let limit = self.timeouts().connect;
+        let connected = timeout(limit, async {
             let mut before: Option<Arc<Term>> = None;
             loop {
                 let term = self.term()?;
@@ -103,7 +105,7 @@ impl Primary {
                 self.probe_all_hosts().await;
             }
         });
-        let late = || Error::Unavailable(format!("no connection within {CONNECT_MAX:?}"));
+        let late = || Error::Unavailable(format!("no connection within {limit:?}"));
         connected.await.unwrap_or_else(|_| Err(late()))
     }
 
@@ -129,16 +131,17 @@ impl Primary {
         &self,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
-        self.read_until(Instant::now() + READ_MAX, ask)
+        self.read_within(self.timeouts().read, ask)
             .instrument(span!("read", db.system.name = "postgresql"))
             .await
     }
 
-    async fn read_until<T>(
+    async fn read_within<T>(
         &self,
-        deadline: Instant,
+        limit: Duration,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
+        let deadline = Instant::now() + limit;
         let mut attempts = 1;
         loop {
             match timeout_at(deadline, self.try_read(&ask)).await {
@@ -149,7 +152,7 @@ impl Primary {
                 Ok(response) => return response.map_err(Error::settled),
                 Err(_) => {
                     self.suspect();
-                    return Err(Error::Unavailable(format!("no response within {READ_MAX:?}")));
+                    return Err(Error::Unavailable(format!("no response within {limit:?}")));
                 }
             }
         }
@@ -178,7 +181,7 @@ impl Primary {
     /// It is not confirmed in time.
     pub(super) async fn confirm(&self, term: &Term) -> Result<()> {
         let late = || Error::Unavailable("the primary has not confirmed its lease".to_owned());
-        let confirmed = timeout(READ_MAX, term.confirm(self.0.options.lease)).await;
+        let confirmed = timeout(self.timeouts().read, term.confirm(self.0.options.lease)).await;
         confirmed.unwrap_or_else(|_| Err(late())).map_err(Error::settled)
     }
 }

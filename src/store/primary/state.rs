@@ -73,7 +73,7 @@ impl Inner {
         } else {
             tracing::info!(%server, "the primary is {found}");
         }
-        let term = Arc::new(Term::begin(found, host, options.clone(), self.options.connections));
+        let term = Arc::new(Term::begin(found, host, options.clone(), &self.options));
         if let Some(lease) = self.options.lease {
             tokio::spawn(lease::keep(Arc::clone(&term), lease));
         }

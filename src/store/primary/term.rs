@@ -11,10 +11,8 @@ use tokio::time::Instant;
 use super::identity::{Identity, identify};
 use crate::store::error::{Error, Result};
 use crate::store::locks;
+use crate::store::options::StoreOptions;
 use crate::store::sessions::{session, waiting};
-
-/// Timeout for getting a connection of the pool.
-pub(in crate::store) const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 
 /// The error of a read whose term has ended.
 const LOST: &str = "another server has become the primary, or this one is silent";
@@ -44,12 +42,12 @@ impl Term {
         identity: Identity,
         host: usize,
         options: PgConnectOptions,
-        connections: u32,
+        store: &StoreOptions,
     ) -> Self {
         let options = session(options);
         let pool = PgPoolOptions::new()
-            .max_connections(connections)
-            .acquire_timeout(ACQUIRE_MAX)
+            .max_connections(store.connections)
+            .acquire_timeout(store.timeouts.acquire)
             .after_connect(move |conn, _| {
                 Box::pin(async move { Ok(recognise(conn, identity).await.map_err(Refused)?) })
             })

@@ -8,7 +8,7 @@ use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options};
 use berth::http::edge::listener::Peer;
 use berth::http::{self, Api};
-use berth::store::{Pruning, Store, StoreOptions};
+use berth::store::{Pruning, Store, StoreOptions, Timeouts};
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
@@ -32,14 +32,26 @@ pub struct ApiResponse {
     pub body: Vec<u8>,
 }
 
-/// The clock of searches and plans runs slower by this factor, so that they have the same result on a
-/// busy machine.
+/// The clock of searches and plans runs slower by this factor, and timeouts of the store are longer, so that tests
+/// have the same result on a busy machine.
 const SLOWER: u32 = 20;
 
 /// Returns the clock for deadlines that a test does not count itself.
 pub fn slow() -> Watch {
     let began = Instant::now();
     Watch::of(move || began + began.elapsed() / SLOWER)
+}
+
+/// Returns options of a store with timeouts that a busy machine does not reach.
+pub fn store_at(database: &PgConnectOptions) -> StoreOptions {
+    let short = Timeouts::default();
+    let timeouts = Timeouts {
+        connect: short.connect * SLOWER,
+        acquire: short.acquire * SLOWER,
+        read: short.read * SLOWER,
+        refresh: short.refresh * SLOWER,
+    };
+    StoreOptions { timeouts, ..StoreOptions::at(database.clone(), 5) }
 }
 
 impl Berth {
@@ -58,12 +70,12 @@ impl Berth {
     }
 
     pub async fn with(database: &PgConnectOptions, options: Options) -> Self {
-        Self::opened(StoreOptions::at(database.clone(), 5), options).await
+        Self::opened(store_at(database), options).await
     }
 
     /// One that cuts the change log off at this pace.
     pub async fn pruning(database: &PgConnectOptions, pruning: Pruning) -> Self {
-        let opening = StoreOptions { pruning, ..StoreOptions::at(database.clone(), 5) };
+        let opening = StoreOptions { pruning, ..store_at(database) };
         Self::opened(opening, Options::default()).await
     }
 

@@ -119,8 +119,7 @@ async fn drop_leftovers(cluster: &PgConnectOptions) {
     }
 }
 
-/// Adds providers with long names to a database that no replica serves yet. A replica that serves it would have to
-/// take all of them in by one refresh, which a debug build on a busy machine does not manage in its two seconds.
+/// Adds providers with long names to a database that no replica serves yet, since they are not in its change log.
 pub async fn add_providers(database: &PgConnectOptions, count: i32) {
     let insert = format!(
         "insert into providers (id, uuid, name, root_id) overriding system value
