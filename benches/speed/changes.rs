@@ -42,5 +42,5 @@ fn claimed(world: &World, changed: u64) -> Changes {
         }
         (id, Some(row))
     };
-    Changes { catalogue: None, providers: (0..changed).map(provider).collect() }
+    Changes { providers: (0..changed).map(provider).collect(), ..Changes::default() }
 }

@@ -55,7 +55,7 @@ fn in_use(cloud: Cloud) -> Cloud {
         }
         (row.id, Some(row))
     });
-    let changes = Changes { catalogue: None, providers: providers.collect() };
+    let changes = Changes { providers: providers.collect(), ..Changes::default() };
     Cloud { world: Arc::new(cloud.world.apply(changes)), ..cloud }
 }
 

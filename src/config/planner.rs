@@ -76,6 +76,11 @@ pub struct PlannerOptions {
     #[arg(long, default_value = "0", value_name = "SECONDS")]
     pub planner_hold_ttl: u32,
 
+    /// List a host among allocation candidates also if it has room only in the capacity that a plan holds for
+    /// a server of the requested amounts.
+    #[arg(long, default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub planner_held_hosts: bool,
+
     /// Read the rack of a host from its name where no trait names one.
     ///
     /// For example, the host pdk15r05c001 is in the rack pdk15r05.
@@ -137,6 +142,7 @@ impl PlannerOptions {
         PlannerSettings {
             timeout_max: self.planner_timeout_max,
             host_names: self.planner_host_names,
+            held_hosts: self.planner_held_hosts,
             caps: Caps {
                 plans: self.planner_project_plans,
                 placements: self.planner_project_placements,

@@ -247,6 +247,8 @@ pub struct PlannerSettings {
     pub turn_wait: Duration,
     /// Whether racks are derived from host names where no trait names one.
     pub host_names: bool,
+    /// Whether candidates include hosts that have room only in a hold of the requested amounts.
+    pub held_hosts: bool,
     /// Limits of what a project may store.
     pub caps: Caps,
     /// Maximum number of requests of a project that are planned at once.
@@ -265,6 +267,7 @@ impl Default for PlannerSettings {
             timeout_max: Duration::from_secs(4),
             turn_wait: Duration::from_secs(5),
             host_names: false,
+            held_hosts: true,
             caps: Caps::default(),
             at_once: 8,
             waiting: 32,

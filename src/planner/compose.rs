@@ -289,7 +289,7 @@ fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
         }
         providers.push((id, Some(row)));
     }
-    Arc::new(world.apply(Changes { catalogue: None, providers }))
+    Arc::new(world.apply(Changes { providers, ..Changes::default() }))
 }
 
 /// The hosts that can supply a server, or have one of the plan, ordered by name, so that the result does not depend

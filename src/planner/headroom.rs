@@ -86,7 +86,7 @@ impl Headroom {
             }
             providers.push((provider.id(), Some(row)));
         }
-        world.apply(Changes { catalogue: None, providers })
+        world.apply(Changes { providers, ..Changes::default() })
     }
 }
 

@@ -65,8 +65,9 @@ impl CandidateBuffer {
         }
     }
 
-    /// Sets the candidate to the slots chosen for the parts.
-    pub(super) fn combined(&mut self, world: &World, query: &Query, picks: &[u32]) {
+    /// Sets the candidate to the slots chosen for the parts. Returns false if it would use several holds; then the
+    /// summaries do not have it.
+    pub(super) fn combined(&mut self, world: &World, query: &Query, picks: &[u32]) -> bool {
         self.solo = false;
         self.takings.clear();
         self.mapped.clear();
@@ -86,11 +87,25 @@ impl CandidateBuffer {
             self.mapped_ends.push(self.mapped.len());
         }
         self.merge();
+        if query.released.as_ref().is_some_and(|released| !released.fits(self.taken())) {
+            return false;
+        }
         for at in 0..self.providers.len() {
             let slot = self.providers[at].0;
             let root = world.place(slot).root;
             self.involve(root, if query.nested { root } else { slot });
         }
+        true
+    }
+
+    /// The amounts by slot and class.
+    fn taken(&self) -> impl Iterator<Item = (u32, ClassId, i64)> {
+        let mut from = 0;
+        self.providers.iter().flat_map(move |&(slot, end)| {
+            let amounts = self.amounts[from..end].iter();
+            from = end;
+            amounts.map(move |&(class, amount)| (slot, class, amount))
+        })
     }
 
     /// Sums `takings` by provider and class.

@@ -240,7 +240,9 @@ impl Engine {
                     if !first {
                         continue;
                     }
-                    self.found.combined(world, query, picks);
+                    if !self.found.combined(world, query, picks) {
+                        continue;
+                    }
                     open.pauses = 0;
                     self.open.push_back(open);
                 }

@@ -10,6 +10,7 @@
 //! | [`combine`] | goes through the combinations of one tree; [`capacity`] checks that they fit together |
 //! | [`lookahead`], [`failed`] | detect dead ends for it: by matching the remaining parts, and by remembering failed situations |
 //! | [`feasibility`] | decides whether one tree has a candidate |
+//! | [`released`] | lets a search find the capacity that a plan holds for the server of the request |
 //! | [`shared`] | finds, once, the candidates that consist of sharing providers alone |
 //! | [`engine`] | visits anchors in stored order, in a [`shuffled_order`] or in a [`ranked_order`] by their [`score`], until the limit |
 //! | [`trees`] | lists the options of each part, tree by tree, without combining them |
@@ -48,6 +49,7 @@ mod query;
 mod random;
 mod ranked_order;
 pub mod ranking;
+mod released;
 pub mod request;
 mod score;
 mod shared;
@@ -59,10 +61,12 @@ use std::sync::Arc;
 
 use engine::Engine;
 use query::Query;
+use released::Released;
 
 pub use steps::{Next, budget};
 
 pub use ranking::Ranking;
+pub use released::{searched, starts_slowly};
 pub use request::{GROUP_SUFFIX, Group, Order, Policy, Request, Strategy, Unknown};
 
 use crate::model::ClassId;
@@ -72,6 +76,8 @@ use crate::world::{Provider, World};
 #[derive(Debug)]
 pub struct Search {
     world: Arc<World>,
+    /// The same world, or the one in which holds are released.
+    searched: Arc<World>,
     query: Query,
     engine: Engine,
 }
@@ -88,14 +94,18 @@ pub struct Candidate<'s> {
 /// # Errors
 /// The request names an unknown class or trait.
 pub fn find(world: Arc<World>, request: &Request) -> Result<Search, Unknown> {
-    let query = engine::resolve(&world, request)?;
-    Ok(Search { world, query, engine: Engine::default() })
+    let released = Released::of(&world, request);
+    let searched = released.as_ref().map_or(&world, |released| &released.world);
+    let searched = Arc::clone(searched);
+    let mut query = engine::resolve(&searched, request)?;
+    query.released = released;
+    Ok(Search { world, searched, query, engine: Engine::default() })
 }
 
 impl Search {
     /// The next distinct candidate, until the request's bounds are reached.
     pub fn next_candidate(&mut self) -> Next<Candidate<'_>> {
-        match self.engine.advance(&self.world, &self.query) {
+        match self.engine.advance(&self.searched, &self.query) {
             Next::Found(()) => Next::Found(Candidate { search: self }),
             Next::Paused => Next::Paused,
             Next::Exhausted => Next::Exhausted,
@@ -129,7 +139,7 @@ impl Search {
     /// If a candidate may use only one provider of each tree, a request with a limit also gets summaries of other
     /// providers in the same trees: those that further candidates would have used.
     pub(crate) fn survey(&mut self) -> bool {
-        self.engine.survey(&self.world, &mut self.query) != Next::Paused
+        self.engine.survey(&self.searched, &mut self.query) != Next::Paused
     }
 
     /// The work done so far, in steps of a few nanoseconds: the same on every machine.
@@ -148,7 +158,7 @@ impl Search {
         self.query.parts.len()
     }
 
-    /// The world that is searched.
+    /// The world as it is.
     pub fn world(&self) -> &Arc<World> {
         &self.world
     }
@@ -174,7 +184,7 @@ impl<'s> Candidate<'s> {
         &self,
     ) -> impl Iterator<Item = (&'s str, impl Iterator<Item = Provider<'s>> + use<'s>)> + use<'s>
     {
-        let Search { world, query, engine } = self.search;
+        let Search { world, query, engine, .. } = self.search;
         let found = &engine.found;
         let mut from = 0;
         query.groups.iter().zip(&found.mapped_ends).map(move |(group, &end)| {

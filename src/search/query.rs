@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::part::{Amount, Part, SetFilter, carriers, members};
+use super::released::Released;
 use super::request::{Group, Order, Policy, Request, Strategy, Unknown};
 use super::score::Scorer;
 use crate::model::ClassId;
@@ -62,6 +63,8 @@ pub(super) struct Query {
     pub(super) sharing: Set,
     /// Whether it is already proven that there is no candidate.
     pub(super) hopeless: bool,
+    /// The released holds; `None`: none.
+    pub(super) released: Option<Released>,
 }
 
 impl Query {

@@ -33,6 +33,8 @@ pub struct Request {
     /// Whether one candidate may use several providers of a tree (microversion 1.29). If not,
     /// summaries contain only the providers used.
     pub nested: bool,
+    /// Whether a host has room if one hold of the requested amounts is released there; see `released`.
+    pub through_holds: bool,
 }
 
 /// A request group.

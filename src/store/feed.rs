@@ -272,7 +272,9 @@ impl Reader {
         epoch::settle(conn).await?;
         let started = Instant::now();
         let all = world_rows::all(conn).await?;
-        let loaded = off_thread(move || World::build(all.catalogue, all.providers)).await?;
+        let held = Changes { holds: all.holds, ..Changes::default() };
+        let loaded = move || World::build(all.catalogue, all.providers).apply(held);
+        let loaded = off_thread(loaded).await?;
         let took_ms = milliseconds(started.elapsed());
         tracing::info!(providers = loaded.len(), took_ms, "loaded the world");
         let read_point = ReadPoint { snapshot: all.snapshot, identity: all.identity };

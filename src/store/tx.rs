@@ -8,7 +8,7 @@ use super::effects::{Effect, Recorder};
 use super::events::event::NotedChanges;
 use super::options::StoreOptions;
 use super::world_rows::CATALOGUE;
-use crate::model::ProviderId;
+use crate::model::{ConsumerId, ProviderId};
 use crate::observe::spans::Spans;
 
 /// A write transaction, and the providers and names that it has changed so far.
@@ -27,6 +27,7 @@ pub struct Tx<'c> {
     pub(super) noted: Option<NotedChanges>,
     /// The spans of the requests behind it.
     pub(super) spans: Spans,
+    /// Entries for the change log: keys of providers, [`CATALOGUE`], and negative keys of holds.
     pub(super) touched: BTreeSet<i64>,
 }
 
@@ -79,6 +80,11 @@ impl Tx<'_> {
     /// Marks a provider of which only use and generation change, by consumers that are recorded separately.
     pub(super) fn touch_use(&mut self, provider: ProviderId) {
         self.touched.insert(provider.0);
+    }
+
+    /// Marks a consumer as changed that is the hold of a plan, or may be.
+    pub(super) fn touch_hold(&mut self, consumer: ConsumerId) {
+        self.touched.insert(-consumer.0);
     }
 
     /// Marks the names of classes or traits as changed.

@@ -1,15 +1,18 @@
 //! Reads the rows of which the world is made: all of them, or those that changed since a snapshot.
 
+use std::collections::BTreeMap;
+
 use futures_util::TryStreamExt;
 use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use super::error::{Error, Result};
 use crate::model::provider::{InventoryRow, ProviderRow};
-use crate::model::{ClassId, Inventory, ProviderId, TraitId};
-use crate::world::{Catalogue, Changes, Name};
+use crate::model::{ClassId, ConsumerId, Inventory, ProviderId, TraitId};
+use crate::world::{Catalogue, Changes, HeldAmounts, Name};
 
-/// The entry of `change_log.providers` for changed names of classes or traits.
+/// The entry of `change_log.providers` for changed names of classes or traits. Entries below it are holds of plans:
+/// the negative key of the consumer.
 pub(super) const CATALOGUE: i64 = 0;
 
 const ONE_SNAPSHOT: &str = "begin isolation level repeatable read, read only";
@@ -21,6 +24,7 @@ pub(super) struct All {
     pub(super) identity: String,
     pub(super) catalogue: Catalogue,
     pub(super) providers: Vec<ProviderRow>,
+    pub(super) holds: BTreeMap<ConsumerId, HeldAmounts>,
 }
 
 /// The changes since a snapshot.
@@ -103,8 +107,9 @@ pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
     }
     drop(rows);
     memberships(&mut tx, &mut providers).await?;
+    let holds = all_holds(&mut tx).await?;
     tx.commit().await?;
-    Ok(All { snapshot: now.snapshot, identity, catalogue, providers: providers.rows })
+    Ok(All { snapshot: now.snapshot, identity, catalogue, providers: providers.rows, holds })
 }
 
 /// Reads traits and aggregates of all providers.
@@ -133,6 +138,55 @@ async fn read_aggregates(conn: &mut PgConnection, providers: &mut Assembly) -> R
         row.spellings = shown(&row.aggregates, std::mem::take(&mut row.spellings));
     }
     Ok(())
+}
+
+/// Reads the allocations of all holds.
+async fn all_holds(conn: &mut PgConnection) -> Result<BTreeMap<ConsumerId, HeldAmounts>> {
+    let rows = sqlx::query_as!(
+        HeldRow,
+        "select a.consumer_id, a.provider_id, a.class_id, a.used
+         from placements p
+         join consumers c on c.uuid = p.id
+         join allocations a on a.consumer_id = c.id"
+    );
+    Ok(by_hold(rows.fetch_all(conn).await?))
+}
+
+/// Reads the allocations of these consumers; none of those that are no hold or have ended.
+async fn holds(
+    conn: &mut PgConnection,
+    consumers: &[i64],
+) -> Result<BTreeMap<ConsumerId, HeldAmounts>> {
+    let rows = sqlx::query_as!(
+        HeldRow,
+        "select a.consumer_id, a.provider_id, a.class_id, a.used
+         from consumers c
+         join placements p on p.id = c.uuid
+         join allocations a on a.consumer_id = c.id
+         where c.id = any($1)",
+        consumers
+    );
+    let mut holds = by_hold(rows.fetch_all(conn).await?);
+    for consumer in consumers {
+        holds.entry(ConsumerId(*consumer)).or_default();
+    }
+    Ok(holds)
+}
+
+struct HeldRow {
+    consumer_id: i64,
+    provider_id: i64,
+    class_id: i32,
+    used: i64,
+}
+
+fn by_hold(rows: Vec<HeldRow>) -> BTreeMap<ConsumerId, HeldAmounts> {
+    let mut holds: BTreeMap<ConsumerId, HeldAmounts> = BTreeMap::new();
+    for row in rows {
+        let amount = (ProviderId(row.provider_id), ClassId(row.class_id), row.used);
+        holds.entry(ConsumerId(row.consumer_id)).or_default().push(amount);
+    }
+    holds
 }
 
 async fn catalogue(conn: &mut PgConnection) -> Result<Catalogue> {
@@ -328,11 +382,17 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
     let (snapshot, identity) = (head.snapshot.clone(), head.identity.clone());
     let keys = usize::try_from(head.keys)
         .map_err(|_| Error::bug(format!("{} providers have changed", head.keys)))?;
-    let names_changed = head.key == Some(CATALOGUE);
+    let names_changed = rows.iter().any(|row| row.key == Some(CATALOGUE));
+    let mut changed_holds: Vec<i64> = Vec::new();
     let mut providers: Vec<(ProviderId, Option<ProviderRow>)> = Vec::with_capacity(keys);
     for row in rows {
         // One row says that nothing has changed, or marks changed names of classes and traits.
-        let Some(id) = row.key.filter(|key| *key != CATALOGUE).map(ProviderId) else { continue };
+        let Some(key) = row.key.filter(|key| *key != CATALOGUE) else { continue };
+        if key < CATALOGUE {
+            changed_holds.push(-key);
+            continue;
+        }
+        let id = ProviderId(key);
         let inventory = row.inventory()?;
         match providers.last_mut() {
             Some((last, Some(provider))) if *last == id => provider.inventories.extend(inventory),
@@ -345,7 +405,12 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
             }
         }
     }
-    let changes = Changes { catalogue: None, providers };
+    // A later state than the other rows is no fault: the log has it, too.
+    let holds = match changed_holds.as_slice() {
+        [] => BTreeMap::new(),
+        changed => holds(conn, changed).await?,
+    };
+    let changes = Changes { catalogue: None, providers, holds };
     Ok(Read { known: Delta::Changes { snapshot, identity, keys, changes }, names_changed })
 }
 

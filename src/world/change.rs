@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::catalogue::{Catalogue, Names};
 use super::column::{Column, InventoryEntry};
 use super::draft::{Draft, Emptied, Member, Source};
+use super::holds::HeldAmounts;
 use super::layout::World;
 use super::slot_data::{MovedProvider, ProviderData, Version};
 use crate::model::provider::ProviderRow;
-use crate::model::{Bug, ClassId, ProviderId};
+use crate::model::{Bug, ClassId, ConsumerId, ProviderId};
 
 /// Maximum number of providers of a world that is checked after each change, in debug builds.
 const CHECKED_MAX: usize = 64;
@@ -21,6 +22,8 @@ pub struct Changes {
     pub catalogue: Option<Catalogue>,
     /// The current row of every changed provider; `None` if it was deleted.
     pub providers: Vec<(ProviderId, Option<ProviderRow>)>,
+    /// The current allocations of every changed hold of a plan; none if it has ended.
+    pub holds: BTreeMap<ConsumerId, HeldAmounts>,
 }
 
 impl World {
@@ -29,10 +32,13 @@ impl World {
     #[must_use]
     pub fn apply(&self, changes: Changes) -> Self {
         let mut next = self.clone();
+        for (hold, amounts) in changes.holds {
+            next.holds.set(hold, amounts);
+        }
         if let Some(catalogue) = changes.catalogue {
             let names = Names::new(catalogue);
             if names.shares != self.names.shares {
-                return self.rebuild(names, changes.providers);
+                return next.rebuild(names, changes.providers);
             }
             next.names = Arc::new(names);
         }
@@ -41,6 +47,19 @@ impl World {
         let next = draft.finish();
         debug_assert!(next.len() > CHECKED_MAX || next.check().is_ok(), "{:?}", next.check());
         next
+    }
+
+    /// Returns the world with less in use in some slots; each has an inventory of the class.
+    #[must_use]
+    pub(crate) fn with_less_use(&self, amounts: impl Iterator<Item = (u32, ClassId, i64)>) -> Self {
+        let mut draft = Draft::new(self.clone());
+        for (slot, class, amount) in amounts {
+            let Some(entry) = self.column(class).and_then(|column| column.get(slot)) else {
+                continue;
+            };
+            draft.column(class).set(slot, entry.with_less_use(amount));
+        }
+        draft.finish()
     }
 
     /// Builds the world again, because the key of the sharing trait has changed.
@@ -52,7 +71,8 @@ impl World {
                 None => rows.remove(&id),
             };
         }
-        Self::build(names.catalogue, rows.into_values().collect())
+        let holds = self.holds.clone();
+        Self { holds, ..Self::build(names.catalogue, rows.into_values().collect()) }
     }
 }
 

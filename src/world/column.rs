@@ -55,6 +55,11 @@ impl InventoryEntry {
         i64::from(self.terms.inventory.max_unit)
     }
 
+    /// Returns the entry with less in use.
+    pub(super) fn with_less_use(self, amount: i64) -> Self {
+        Self { used: self.used.saturating_sub(amount), ..self }
+    }
+
     /// Converts the entry into a row of the model.
     pub(super) fn inventory(&self, class: ClassId) -> InventoryRow {
         let Self { used, terms: Terms { inventory: terms, updated_at, .. } } = *self;

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::catalogue::Names;
 use super::column::Column;
+use super::holds::Holds;
 use super::intern::Interned;
 use super::map::Map;
 use super::pages::Table;
@@ -30,6 +31,7 @@ pub struct World {
     pub(super) aggregates: Map<Uuid, Aggregate>,
     pub(super) signatures: Signatures,
     pub(super) lists: SharedLists,
+    pub(super) holds: Holds,
 }
 
 /// The trees of all providers.

@@ -25,6 +25,7 @@ mod check;
 pub(crate) mod column;
 mod draft;
 mod forest;
+mod holds;
 mod intern;
 mod layout;
 mod map;
@@ -45,6 +46,8 @@ use crate::model::{Bug, ClassId, ProviderId, TraitId};
 pub use catalogue::{Catalogue, Name};
 pub use change::Changes;
 use column::Column;
+pub use holds::HeldAmounts;
+use holds::Holds;
 pub use layout::World;
 pub use provider::Provider;
 use set::{Set, Words};
@@ -145,6 +148,16 @@ impl World {
     /// The provider in a slot.
     pub(crate) fn at(&self, slot: u32) -> Option<Provider<'_>> {
         Some(Provider { world: self, slot, data: self.provider_data.get(slot)?.as_ref()? })
+    }
+
+    /// The slot of a provider.
+    pub(crate) fn slot_of(&self, id: ProviderId) -> Option<u32> {
+        self.by_id.get(id).copied()
+    }
+
+    /// The capacity that plans hold for servers which have not arrived.
+    pub(crate) fn holds(&self) -> &Holds {
+        &self.holds
     }
 
     /// The provider in an occupied slot.

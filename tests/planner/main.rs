@@ -26,6 +26,7 @@ mod grouping;
 mod groups;
 mod handover;
 mod headroom;
+mod held_hosts;
 mod history;
 mod invariants;
 mod journal;

@@ -76,7 +76,7 @@ fn hosts_that_are_full_are_passed_over_by_the_block() {
         }
         (row.id, Some(row))
     });
-    let changes = Changes { catalogue: None, providers: full.collect() };
+    let changes = Changes { providers: full.collect(), ..Changes::default() };
     let world = Arc::new(cloud.world.apply(changes));
     let (found, steps) = effort(&world, &cloud.request);
     assert!((100..=320).contains(&found), "{found}");
@@ -140,6 +140,7 @@ fn with_and_without(world: &World, nth: i32) -> [Changes; 2] {
     let change = |catalogue: Catalogue, row: ProviderRow| Changes {
         catalogue: Some(catalogue),
         providers: vec![(row.id, Some(row))],
+        ..Changes::default()
     };
     [change(catalogue, with), change(world.catalogue().clone(), row)]
 }

@@ -12,8 +12,8 @@ use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::query::Query;
-use crate::search::budget;
 use crate::search::explain::{Unexplained, explain};
+use crate::search::{budget, searched};
 
 /// The parameter for the number of near misses.
 const NEAR_MISSES: &str = "near_misses";
@@ -38,6 +38,7 @@ pub(super) async fn show(
         keep_out(&mut request, &world);
     }
     let work = move || {
+        let world = searched(world, &request);
         let found = explain(&world, &request, near_misses, budget(WORK_MAX));
         found.map(|explanation| Reply::json(&explained(&explanation)))
     };

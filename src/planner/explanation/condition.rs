@@ -245,5 +245,5 @@ fn enabled(world: &Arc<World>) -> Arc<World> {
         row.traits.retain(|it| *it != disabled);
         rows.insert(root.id(), Some(row));
     }
-    Arc::new(world.apply(Changes { catalogue: None, providers: rows.into_iter().collect() }))
+    Arc::new(world.apply(Changes { providers: rows.into_iter().collect(), ..Changes::default() }))
 }

@@ -29,7 +29,7 @@ pub(super) fn changed(
         }
         rows.push((id, Some(row)));
     }
-    world.apply(Changes { catalogue: None, providers: rows })
+    world.apply(Changes { providers: rows, ..Changes::default() })
 }
 
 /// The world without the sharing of some trees, given by their roots. They keep their traits and aggregates, which
@@ -42,7 +42,7 @@ pub(super) fn without_shared(world: &World, trees: &BTreeSet<ProviderId>) -> Wor
         row.inventories.clear();
         (provider.id(), Some(row))
     });
-    world.apply(Changes { catalogue: None, providers: rows.collect() })
+    world.apply(Changes { providers: rows.collect(), ..Changes::default() })
 }
 
 /// Returns whether other trees can use a provider.

@@ -26,6 +26,9 @@ pub(in crate::store) async fn write(
     for (uuid, consumer) in &locked.state.consumers {
         if let Some(row) = locked.rows.get(uuid) {
             rows.add_consumer(row, consumer);
+            if locked.planner_role.has_placements && consumer.before != consumer.now {
+                tx.touch_hold(row.id);
+            }
         }
     }
     for ((provider, class), inventory) in &locked.state.inventories {

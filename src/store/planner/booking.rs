@@ -204,6 +204,7 @@ impl Booking {
         let mut change: Vec<_> = awaited(&begin).chain(change).collect();
         let mut locked = self.lock(tx, &claims, &change).await?;
         placements::insert(tx, &begin).await?;
+        locked.planner_role.has_placements = true;
         if locked.planner_role.has_exclusive_units {
             let claimants = Claimants::of(&claims, &new_owners);
             locked.state.exclusivity = exclusivity(tx, &locked.state, &claimants).await?;

@@ -25,5 +25,6 @@ mod oracle;
 mod order;
 mod precedence;
 mod properties;
+mod released;
 mod stepwise;
 mod trees;

@@ -202,7 +202,7 @@ proptest! {
             changed.sort();
             changed.dedup();
             let providers = changed.into_iter().map(|id| (id, rows.rows.get(&id).cloned())).collect();
-            world = Arc::new(world.apply(Changes { catalogue, providers }));
+            world = Arc::new(world.apply(Changes { catalogue, providers, ..Changes::default() }));
             prop_assert_eq!(world.check(), Ok(()));
             prop_assert_eq!(seen(&before.0), before.1, "the world before has changed");
 
@@ -250,7 +250,7 @@ fn a_tree_may_grow_beyond_a_block_and_shrink_again() {
             ..like(id)
         };
         rows.rows.insert(row.id, row.clone());
-        world = world.apply(Changes { catalogue: None, providers: vec![(row.id, Some(row))] });
+        world = world.apply(Changes { providers: vec![(row.id, Some(row))], ..Changes::default() });
         if id % 50 == 0 {
             assert_eq!(world.check(), Ok(()));
         }
@@ -267,7 +267,7 @@ fn a_tree_may_grow_beyond_a_block_and_shrink_again() {
     assert_eq!(found(&world), found(&scratch));
     for id in (2..=700).rev() {
         let gone = vec![(ProviderId(id), None)];
-        world = world.apply(Changes { catalogue: None, providers: gone });
+        world = world.apply(Changes { providers: gone, ..Changes::default() });
         if id % 50 == 0 {
             assert_eq!(world.check(), Ok(()));
         }

@@ -131,7 +131,9 @@ async fn find_first_part(
     if !app.store.report_only() {
         keep_out(&mut request, &world);
     }
-    let mut writing = if request.groups.len() > GROUPS_AT_ONCE {
+    let starts_slowly =
+        request.groups.len() > GROUPS_AT_ONCE || search::starts_slowly(&world, &request);
+    let mut writing = if starts_slowly {
         let (request, world) = (request.clone(), Arc::clone(&world));
         pace.aside(move || start(microversion, &request, &world)).await.map_err(failed)?
     } else {

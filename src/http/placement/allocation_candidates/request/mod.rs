@@ -100,6 +100,7 @@ pub(in crate::http) fn request(
         strategy: options.generation_strategy,
         order: order(&options.candidate_order),
         nested: microversion.has(NESTED_CANDIDATES),
+        through_holds: options.planner.held_hosts,
     })
 }
 

@@ -1,0 +1,108 @@
+//! Candidates for the servers of plans. A plan holds capacity for each of its servers until the server arrives, and
+//! the server's own request for candidates must find it. So a search sees a host as if one hold of the
+//! requested amounts were released there.
+//!
+//! Example: a host with 4 VCPU has two holds of 2 VCPU. It is a candidate for 2 VCPU, and not for 4. Whoever claims
+//! it without a hold there is refused, because the claim counts all holds of others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::request::Request;
+use crate::model::ClassId;
+use crate::world::{HeldAmounts, World};
+
+/// Maximum number of holds that a thread which serves requests goes through.
+const HOLDS_AT_ONCE: usize = 500;
+
+/// The world with one hold of the requested amounts released on each host.
+#[derive(Clone, Debug)]
+pub(super) struct Released {
+    pub(super) world: Arc<World>,
+    /// The world as it is.
+    actual: Arc<World>,
+    /// The released holds, by each of their slots.
+    holds: HashMap<u32, Vec<Arc<HeldAmounts>>>,
+}
+
+/// Returns whether so many holds have the amounts of a request that the search starts slowly.
+pub fn starts_slowly(world: &World, request: &Request) -> bool {
+    wanted(world, request).is_some_and(|wanted| world.holds().matching_len(&wanted) > HOLDS_AT_ONCE)
+}
+
+/// Returns the world in which a search for a request looks.
+pub fn searched(world: Arc<World>, request: &Request) -> Arc<World> {
+    Released::of(&world, request).map_or(world, |released| released.world)
+}
+
+/// Returns the amounts of a request by class; `None` if the search ignores holds, if there are none, or if a class is
+/// unknown.
+fn wanted(world: &World, request: &Request) -> Option<BTreeMap<ClassId, i64>> {
+    if !request.through_holds || world.holds().is_empty() {
+        return None;
+    }
+    let mut wanted: BTreeMap<ClassId, i64> = BTreeMap::new();
+    for (class, amount) in request.groups.iter().flat_map(|group| &group.resources) {
+        let sum = wanted.entry(world.class_id(class)?).or_default();
+        *sum = sum.saturating_add(*amount);
+    }
+    Some(wanted)
+}
+
+impl Released {
+    /// Releases holds for a request; `None` if each of its holds also has as much free capacity beside it.
+    pub(super) fn of(world: &Arc<World>, request: &Request) -> Option<Self> {
+        let wanted = wanted(world, request)?;
+        let mut holds: HashMap<u32, Vec<Arc<HeldAmounts>>> = HashMap::new();
+        // Several holds of one place: the greatest.
+        let mut released: BTreeMap<(ClassId, u32), i64> = BTreeMap::new();
+        for hold in world.holds().matching(&wanted) {
+            let slots = hold.iter().filter_map(|(provider, class, amount)| {
+                Some((world.slot_of(*provider)?, *class, *amount))
+            });
+            if slots.clone().all(|(slot, class, amount)| has(world, slot, class, amount)) {
+                continue;
+            }
+            for (slot, class, amount) in slots {
+                let most = released.entry((class, slot)).or_default();
+                *most = amount.max(*most);
+                let here = holds.entry(slot).or_default();
+                if here.last().is_none_or(|last| !Arc::ptr_eq(last, hold)) {
+                    here.push(Arc::clone(hold));
+                }
+            }
+        }
+        if holds.is_empty() {
+            return None;
+        }
+        let amounts = released.into_iter().map(|((class, slot), amount)| (slot, class, amount));
+        let actual = Arc::clone(world);
+        Some(Self { world: Arc::new(world.with_less_use(amounts)), actual, holds })
+    }
+
+    /// Returns whether amounts, each slot and class once, fit when one hold is released, and not several.
+    pub(super) fn fits(&self, amounts: impl Iterator<Item = (u32, ClassId, i64)>) -> bool {
+        let lacks = amounts.filter_map(|(slot, class, amount)| {
+            let lack = amount.saturating_sub(self.actual.column(class)?.get(slot)?.free());
+            (lack > 0).then_some((slot, class, lack))
+        });
+        let lacks: Vec<(u32, ClassId, i64)> = lacks.collect();
+        let Some((first, ..)) = lacks.first() else { return true };
+        let of = |hold: &HeldAmounts, slot: u32, class: ClassId| -> i64 {
+            let here = hold.iter().filter(|(provider, held, _)| {
+                *held == class && self.actual.slot_of(*provider) == Some(slot)
+            });
+            here.map(|(.., amount)| *amount).sum()
+        };
+        self.holds.get(first).is_some_and(|holds| {
+            holds.iter().any(|hold| {
+                lacks.iter().all(|(slot, class, lack)| of(hold, *slot, *class) >= *lack)
+            })
+        })
+    }
+}
+
+fn has(world: &World, slot: u32, class: ClassId, amount: i64) -> bool {
+    let inventory = world.column(class).and_then(|column| column.get(slot));
+    inventory.is_some_and(|inventory| inventory.available() >= amount)
+}
