@@ -24,6 +24,13 @@ pub(super) fn explained(page: &mut Page, it: &ClaimExplanation) {
         }
     }
     faulty(page, &it.faults);
+    for hold in &it.ended_holds {
+        page.line(format_args!(
+            "The capacity that placement {} held for consumer {} was released at {}: the consumer did not arrive in time \
+             (--planner-hold-ttl).",
+            hold.placement, hold.consumer, hold.ended_at
+        ));
+    }
     if it.inventories.is_empty() {
         return;
     }

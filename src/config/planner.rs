@@ -71,9 +71,12 @@ pub struct PlannerOptions {
     #[arg(long, default_value = "enforce", value_name = "WHAT")]
     pub planner_exclusivity: Exclusivity,
 
-    /// Seconds until the capacity held for a placement is released, unless the placement is
-    /// reserved; 0: never.
-    #[arg(long, default_value = "0", value_name = "SECONDS")]
+    /// Seconds after the last change of a plan until the capacity is released that is held for servers which have
+    /// not arrived; 0: never.
+    ///
+    /// It must be longer than the longest build of a stack. Capacity of a placement that is reserved without the
+    /// UUID of a server stays held, because the server may be there.
+    #[arg(long, default_value = "86400", value_name = "SECONDS")]
     pub planner_hold_ttl: u32,
 
     /// List a host among allocation candidates also if it has room only in the capacity that a plan holds for
@@ -143,6 +146,7 @@ impl PlannerOptions {
             timeout_max: self.planner_timeout_max,
             host_names: self.planner_host_names,
             held_hosts: self.planner_held_hosts,
+            hold_seconds: (self.planner_hold_ttl > 0).then_some(self.planner_hold_ttl),
             caps: Caps {
                 plans: self.planner_project_plans,
                 placements: self.planner_project_placements,

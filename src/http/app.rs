@@ -249,6 +249,8 @@ pub struct PlannerSettings {
     pub host_names: bool,
     /// Whether candidates include hosts that have room only in a hold of the requested amounts.
     pub held_hosts: bool,
+    /// Seconds after the last change of a plan until its holds end; `None`: never.
+    pub hold_seconds: Option<u32>,
     /// Limits of what a project may store.
     pub caps: Caps,
     /// Maximum number of requests of a project that are planned at once.
@@ -268,6 +270,7 @@ impl Default for PlannerSettings {
             turn_wait: Duration::from_secs(5),
             host_names: false,
             held_hosts: true,
+            hold_seconds: Some(86_400),
             caps: Caps::default(),
             at_once: 8,
             waiting: 32,

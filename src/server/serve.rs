@@ -308,7 +308,7 @@ impl Tasks {
     }
 }
 
-/// Ends unreserved holds `ttl` seconds after the last change of their plan. All replicas do this; it does not matter
+/// Ends holds `ttl` seconds after the last change of their plan. All replicas do this; it does not matter
 /// which is first.
 async fn expire(store: Store, ttl: u32) {
     let period = Duration::from_secs(u64::from(ttl / 4)).clamp(EXPIRY_MIN, EXPIRY_MAX);

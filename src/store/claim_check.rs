@@ -34,6 +34,19 @@ pub struct CheckedClaims {
     pub inventories: Vec<ClaimedInventory>,
     /// Number of all such inventories.
     pub inventories_count: usize,
+    /// The holds for the consumers that have ended because they did not arrive.
+    pub ended_holds: Vec<EndedHold>,
+}
+
+/// A hold that has ended because its consumer did not arrive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedHold {
+    /// The consumer.
+    pub consumer: Uuid,
+    /// The placement of the plan.
+    pub placement: Uuid,
+    /// The time of its end, in seconds since the Unix epoch.
+    pub ended_at: i64,
 }
 
 /// An inventory that claims use, with its holders.
@@ -130,10 +143,23 @@ async fn check(
     let claims = handover.with_holds(&claims);
     let faults = faults(&read.state, &claims);
     let (mut inventories, inventories_count) = drawn_upon(&read, &claims, &faults);
+    let consumers: Vec<Uuid> = claims.iter().map(|claim| claim.consumer).collect();
+    let ended_holds = ended_holds(tx.conn, &consumers).await?;
     let refusal = judge(&mut read.state, &Request::Replace(claims)).err();
     add_holders(tx.conn, &mut inventories, holders_max).await?;
     let inventories = inventories.into_iter().map(|(_, inventory)| inventory).collect();
-    Ok(CheckedClaims { refusal, faults, inventories, inventories_count })
+    Ok(CheckedClaims { refusal, faults, inventories, inventories_count, ended_holds })
+}
+
+async fn ended_holds(conn: &mut PgConnection, consumers: &[Uuid]) -> Result<Vec<EndedHold>> {
+    let ended = sqlx::query_as!(
+        EndedHold,
+        r#"select ticket as "consumer!", id as placement,
+                  extract(epoch from expired_at)::bigint as "ended_at!"
+           from placements where ticket = any($1) and expired_at is not null order by ticket, id"#,
+        consumers
+    );
+    Ok(ended.fetch_all(conn).await?)
 }
 
 type Place = (ProviderId, ClassId);

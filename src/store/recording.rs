@@ -131,6 +131,11 @@ pub(super) fn load() {
     counter!("berth_world_loads_total").increment(1);
 }
 
+/// Counts a hold that has ended because its server has not arrived.
+pub(super) fn hold_expired() {
+    counter!("berth_holds_expired_total").increment(1);
+}
+
 /// Records the size of the change log.
 #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
 pub(super) fn change_log(size: ChangeLog) {

@@ -1,7 +1,9 @@
 //! Allocation and release of capacity: the largest that fit, few hosts, holds that expire.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
+use crate::requests::{self, PROJECT, claim_on};
 use crate::site::{Host, Site};
 use crate::stack::{create, group, host, server, usages};
 
@@ -48,12 +50,16 @@ async fn r73_no_server_is_larger_than_its_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn r80_unreserved_holds_expire() {
+async fn r80_holds_expire() {
     let site = Site::new().await;
     site.racks(1, 2, [8, 1, 1]).await;
     let admin = site.admin();
     let servers = || json!({"a": server("a", 1), "b": server("b", 1)});
-    create(&admin, "s", servers()).await;
+    let made =
+        admin.post("/v1/plans", json!({"plan_name": "s", "stack_id": "s", "resources": servers()}));
+    let made = made.await.expect(201);
+    let quality: Value = serde_json::from_str(made.header("berth-plan")).unwrap();
+    assert_eq!(quality["hold_seconds"], json!(86_400));
     admin.post("/v1/placements/b", json!({})).await.expect(201);
     let expire = |ttl| site.app().store.expire_holds(ttl);
     assert!(expire(3600).await.unwrap().is_empty());
@@ -71,6 +77,36 @@ async fn r80_unreserved_holds_expire() {
     // A repeated request gets a place again.
     let made = create(&admin, "s", servers()).await;
     assert_eq!(host(&made, "a"), "r01h01");
+    let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
+    assert_eq!(counts["expired_holds"], 0);
+    site.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r80_a_hold_expires_whose_instance_does_not_arrive() {
+    let site = Site::new().await;
+    let hosts = site.racks(1, 1, [8, 8192, 1000]).await;
+    let admin = site.admin_of(PROJECT);
+    create(&admin, "s", json!({"a": requests::server(8)})).await;
+    let (instance, stranger) = (Uuid::new_v4(), Uuid::new_v4());
+    let placement = site.placement_of("a").await;
+    admin.post("/v1/placements/a", json!({"resource_id": instance})).await.expect(201);
+    let expire = |ttl| site.app().store.expire_holds(ttl);
+    assert!(expire(3600).await.unwrap().is_empty());
+    assert_eq!(json!(expire(0).await.unwrap()), json!([placement["id"]]));
+    assert!(expire(0).await.unwrap().is_empty());
+    // Another server has the room by now: the refusal is explained with the end of the hold.
+    site.claims(stranger, claim_on(hosts[0], 8)).await.expect(204);
+    site.claims(instance, claim_on(hosts[0], 8)).await.expect(409);
+    let path = format!("/-/v1/explain?consumer={instance}");
+    let explained = site.placement().post(&path, claim_on(hosts[0], 8)).await.expect(200).json();
+    let ended = &explained["ended_holds"][0];
+    assert_eq!((&ended["placement"], &ended["consumer"]), (&placement["id"], &json!(instance)));
+    assert_eq!(explained["ended_holds"].as_array().unwrap().len(), 1);
+    // It may still arrive.
+    site.placement().delete(&format!("/allocations/{stranger}")).await.expect(204);
+    site.claims(instance, claim_on(hosts[0], 8)).await.expect(204);
+    assert_eq!(site.placement_of("a").await["location"], "r01h01");
     let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
     assert_eq!(counts["expired_holds"], 0);
     site.audit().await;

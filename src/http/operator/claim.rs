@@ -10,7 +10,7 @@ use super::claim_faults::claim_faults;
 use super::context::{Problem, RequestCaller, microversion};
 use super::costly;
 use super::refused::rfc_3339;
-use super::views::claim::{ClaimExplanation, ClaimRefusal, ClaimedInventory, Holder};
+use super::views::claim::{ClaimExplanation, ClaimRefusal, ClaimedInventory, EndedHold, Holder};
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
@@ -60,6 +60,7 @@ pub(super) async fn explain(
             faults: claim_faults(&world, &checked.faults),
             inventories: inventories.collect(),
             inventories_count: checked.inventories_count,
+            ended_holds: checked.ended_holds.iter().map(ended_hold).collect(),
         })
     };
     work_in(turn, write).await
@@ -79,6 +80,14 @@ fn holders(query: &Query) -> Result<u32, Problem> {
 fn claim_refusal(refusal: Refusal, consumer: Option<Uuid>) -> ClaimRefusal {
     let problem = refused(refusal, consumer);
     ClaimRefusal { status: problem.status.as_u16(), detail: problem.detail }
+}
+
+fn ended_hold(it: &claim_check::EndedHold) -> EndedHold {
+    EndedHold {
+        consumer: it.consumer.to_string(),
+        placement: it.placement.to_string(),
+        ended_at: rfc_3339(it.ended_at),
+    }
 }
 
 fn claimed_inventory(world: &World, it: &claim_check::ClaimedInventory) -> ClaimedInventory {

@@ -191,7 +191,7 @@ fn planned(planned: &Planned, mount: Mount, terms: Terms) -> Reply {
     let status = if terms.dry_run { StatusCode::OK } else { StatusCode::CREATED };
     let reply = Reply::json(&mount.plan(views::planned(planned))).status(status);
     let headers = [
-        (QUALITY, views::quality(planned)),
+        (QUALITY, views::quality(planned, terms.hold_seconds)),
         (IGNORED, views::ignored(planned)),
         (BROKEN, views::broken(planned)),
     ];
@@ -208,11 +208,11 @@ pub(super) fn terms(
     query: &Query,
     body: &Object,
 ) -> Result<Terms, Problem> {
-    let PlannerSettings { timeout, timeout_max, .. } = app.options.planner;
+    let PlannerSettings { timeout, timeout_max, hold_seconds, .. } = app.options.planner;
     let requested = text(body, "timeout").and_then(|text| duration(&text));
     let budget = requested.unwrap_or(timeout).min(timeout_max);
     let (dry_run, alternatives) = (query.is_dry_run()?, query.alternatives()?);
-    Ok(Terms { budget, dry_run, alternatives, requester: tenant.requester() })
+    Ok(Terms { budget, dry_run, alternatives, requester: tenant.requester(), hold_seconds })
 }
 
 /// Parses a duration as clients write it: `60 sec`, `60`, `60s`, `1 min`.

@@ -198,7 +198,7 @@ pub(super) fn host_counts(counts: &HostCounts) -> Value {
 }
 
 /// Renders the quality of a plan: a JSON object on one line.
-pub(super) fn quality(it: &Planned) -> Option<String> {
+pub(super) fn quality(it: &Planned, hold_seconds: Option<u32>) -> Option<String> {
     let solution = it.solution.as_ref()?;
     let policy = it.draft.stack.policy;
     let cost = |it: &Cost| cost(it, policy);
@@ -207,6 +207,7 @@ pub(super) fn quality(it: &Planned) -> Option<String> {
         "optimal": solution.cost == solution.bound,
         "cost": cost(&solution.cost),
         "bound": cost(&solution.bound),
+        "hold_seconds": hold_seconds,
     });
     Some(quality.to_string())
 }

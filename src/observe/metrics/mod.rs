@@ -32,7 +32,7 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters, as name and description.
-const COUNTERS: [(&str, &str); 37] = [
+const COUNTERS: [(&str, &str); 38] = [
     ("berth_requests_total", "Requests handled by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
@@ -69,6 +69,7 @@ const COUNTERS: [(&str, &str); 37] = [
         "berth_refused_queries_not_counted_total",
         "Kept queries whose conditions were not counted, because others were being counted.",
     ),
+    ("berth_holds_expired_total", "Holds of plans that ended before their servers arrived."),
     ("berth_plans_total", "Attempts to make or change plans, by outcome."),
     ("berth_plans_solved_total", "Solver runs with a placement, by whether it is proven optimal."),
     ("berth_keystone_requests_total", "Requests to Keystone, by status or kind of failure."),

@@ -1,5 +1,8 @@
-//! Expires holds that have not been reserved for too long: their capacity is released. The placement remains
-//! without a host, and is marked as expired.
+//! Ends holds whose servers have not arrived for too long: their capacity is released. The placement remains
+//! without a host, and is marked as expired. It keeps its ticket, so its instance may still arrive.
+//!
+//! Two kinds of holds stay. A placement that is reserved without a ticket may have a server that is unknown here, and
+//! its hold is what that server uses. The hold of a migration is for an instance that is still elsewhere.
 
 use futures_util::FutureExt;
 use uuid::Uuid;
@@ -13,6 +16,7 @@ use crate::store::claims::GenerationSteps;
 use crate::store::claims::locked::Needs;
 use crate::store::effects::Recorder;
 use crate::store::error::{Error, Result};
+use crate::store::recording;
 use crate::store::tx::Tx;
 
 /// Maximum number of holds ended at a time.
@@ -31,7 +35,7 @@ impl Store {
                 sqlx::query_scalar!(
                     "select p.id from placements p join plans s on s.id = p.plan_id
              join consumers c on c.uuid = p.consumer
-             where p.consumer = p.id and p.reserved is null
+             where p.consumer = p.id and (p.reserved is null or p.reserved and p.ticket is not null)
                and s.changed_at < now() - make_interval(secs => $1)
              order by random() limit $2",
                     f64::from(ttl),
@@ -45,7 +49,10 @@ impl Store {
         let mut expired = Vec::new();
         for placement in due {
             match changes.commit(ExpireHold { placement, ttl }).await {
-                Ok(true) => expired.push(placement),
+                Ok(true) => {
+                    recording::hold_expired();
+                    expired.push(placement);
+                }
                 Ok(false) => {}
                 Err(Error::Unavailable(why)) => {
                     tracing::warn!(%placement, why, "a hold is not ended yet");
@@ -75,7 +82,7 @@ impl Change for ExpireHold {
         let due = sqlx::query_scalar!(
             "select p.id from placements p join plans s on s.id = p.plan_id
              join consumers c on c.uuid = p.consumer
-             where p.id = $1 and p.consumer = p.id and p.reserved is null
+             where p.id = $1 and p.consumer = p.id and (p.reserved is null or p.reserved and p.ticket is not null)
                and s.changed_at < now() - make_interval(secs => $2)
              for update of p",
             self.placement,

@@ -178,6 +178,20 @@ pub struct ClaimExplanation {
     pub inventories: Vec<ClaimedInventory>,
     /// The number of inventories.
     pub inventories_count: usize,
+    /// The holds for the consumers that have ended because they did not arrive.
+    #[serde(default)]
+    pub ended_holds: Vec<EndedHold>,
+}
+
+/// A hold that has ended because its consumer did not arrive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedHold {
+    /// The consumer.
+    pub consumer: String,
+    /// The placement of the plan.
+    pub placement: String,
+    /// The time of its end.
+    pub ended_at: String,
 }
 
 /// The refusal of a claim.
