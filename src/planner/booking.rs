@@ -2,20 +2,18 @@
 //! that exclusivity groups take. [`write_draft`] derives them from a [`Draft`] and the chosen hosts, [`delete`]
 //! from a stored plan. The store applies them in one transaction.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use uuid::Uuid;
 
 use super::draft::{Draft, DraftServer};
+use super::draw::{self, Amounts};
 use super::group::StoredGroup;
 use super::ids::canonical;
 use super::placement::{Placed, PlacedStack, providers_of};
 use super::plan::{Placement, Plan};
 use crate::model::{Bug, ExclusiveHost, Refusal};
 use crate::world::World;
-
-/// Provider, name of the resource class, amount.
-pub type Amounts = Vec<(Uuid, String, i64)>;
 
 /// A change to a plan and its holds, to be written atomically.
 #[derive(Clone, Debug)]
@@ -58,6 +56,14 @@ pub struct PlacementWrite {
     pub new: Placement,
     /// The `consumer` and `ticket` that were read; `None`: the placement is new.
     pub seen: Option<(Uuid, Option<Uuid>)>,
+}
+
+impl BookingPlan {
+    /// Returns the ids of placements by the orchestration keys of their servers.
+    pub(crate) fn placement_ids(&self) -> HashMap<&str, Uuid> {
+        let ids = self.placements.iter();
+        ids.map(|it| (it.new.orchestration_key.as_str(), it.new.id)).collect()
+    }
 }
 
 impl PlacementWrite {
@@ -286,12 +292,8 @@ impl<'b> Builder<'b> {
 
     /// The amounts that the consumer of a placement currently holds.
     fn present_amounts(&self, row: &Placement) -> Result<Amounts, BookingError> {
-        let want = |(provider, class, amount): &(_, _, i64)| {
-            let provider = self.world.provider_by_id(*provider)?.uuid();
-            Some((provider, self.world.class_name(*class)?.to_owned(), *amount))
-        };
         let gone = || BookingError::Stale(format!("the hold of {} is gone", row.name));
-        row.holds.iter().map(|hold| want(hold).ok_or_else(gone)).collect()
+        row.holds.iter().map(|held| draw::amount_of(self.world, held).ok_or_else(gone)).collect()
     }
 
     fn finish(self, units: Vec<ExclusiveHost>) -> Result<Option<BookingPlan>, BookingError> {

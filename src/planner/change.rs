@@ -35,6 +35,8 @@ pub(crate) enum PlanChange {
         update: Object,
         /// The new policy; `None`: that of the plan.
         policy: Option<PlacementPolicy>,
+        /// Whether servers may leave their hosts whose instances have arrived.
+        may_migrate: bool,
     },
     /// Action `update`: these resources replace all resources of the plan.
     Replace {
@@ -42,6 +44,8 @@ pub(crate) enum PlanChange {
         resources: Object,
         /// The new policy; `None`: that of the plan.
         policy: Option<PlacementPolicy>,
+        /// Whether servers may leave their hosts whose instances have arrived.
+        may_migrate: bool,
     },
     /// Action `migrate`: one server moves to another host.
     Migrate {
@@ -83,9 +87,13 @@ impl PlanChange {
     ) -> Result<Draft, Rejection> {
         match self {
             Self::Repeat(request) => repeat(current, request),
-            Self::Add { .. } | Self::Replace { .. } => {
+            Self::Add { may_migrate, .. } | Self::Replace { may_migrate, .. } => {
                 let missing = || Bug::new("a change of resources has no document");
-                replace(current, document.ok_or_else(missing)?, flavors)
+                let mut draft = replace(current, document.ok_or_else(missing)?, flavors)?;
+                if !may_migrate {
+                    pin_instances(&mut draft, current);
+                }
+                Ok(draft)
             }
             Self::Migrate { server, excluded, locations, with_mates } => {
                 let mut draft = migrate(current, server, excluded, *with_mates)?;
@@ -210,6 +218,16 @@ fn replace(
     document.measure(&template, &current.template, flavors)?;
     let draft = current.changed(document, &template)?;
     Ok(Draft { may_move_unreserved: true, ..draft })
+}
+
+/// Keeps servers on their hosts whose instances have arrived.
+fn pin_instances(draft: &mut Draft, current: &CurrentPlan) {
+    for (server, target) in draft.stack.servers.iter_mut().zip(&draft.servers) {
+        let row = target.placement.as_ref().filter(|row| !row.is_hold() && !server.fixed);
+        if let Some(home) = row.and_then(|row| current.location(row)) {
+            server.pin_to(home);
+        }
+    }
 }
 
 fn migrate(
@@ -347,6 +365,7 @@ mod tests {
             resources: object(servers(1)),
             update: object(servers(3)),
             policy: None,
+            may_migrate: true,
         };
         assert_eq!(draft(&add("p"), &current(servers(2))).unwrap().servers.len(), 3);
         let other = draft(&add("q"), &current(servers(2)));
@@ -356,7 +375,8 @@ mod tests {
 
     #[test]
     fn a_server_that_leaves_keeps_its_placement_only_if_it_is_reserved() {
-        let replace = PlanChange::Replace { resources: object(servers(1)), policy: None };
+        let replace =
+            PlanChange::Replace { resources: object(servers(1)), policy: None, may_migrate: true };
         let left = draft(&replace, &current(servers(2))).unwrap();
         assert_eq!((left.removed.len(), left.leaving.len()), (1, 0));
         let left = draft(&replace, &reserved(2)).unwrap();

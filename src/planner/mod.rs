@@ -21,6 +21,7 @@ pub mod demands;
 pub(crate) mod difference;
 pub(crate) mod document;
 pub(crate) mod draft;
+pub(crate) mod draw;
 mod explanation;
 mod failure;
 pub mod flavor;

@@ -1,6 +1,7 @@
 //! Creates and changes plans. Each attempt reads the plan and the state of the cloud once, lets the solver choose
 //! hosts, and books them. If other requests have changed the state in between, another attempt follows.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use metrics::counter;
@@ -19,6 +20,7 @@ use crate::planner::change::{PlanChange, has_bandwidth, has_storage};
 use crate::planner::difference::StackRequest;
 use crate::planner::document::{self, Document};
 use crate::planner::draft::{CurrentPlan, Draft};
+use crate::planner::draw::{self, Draw};
 use crate::planner::ids::canonical;
 use crate::planner::json::Object;
 use crate::planner::plan::Plan;
@@ -35,6 +37,8 @@ pub(crate) struct Planned {
     pub(crate) draft: Draft,
     /// The name of the host of each server; `None` for a server without one.
     pub(crate) hosts: Vec<Option<String>>,
+    /// The capacity that each server draws on.
+    pub(crate) draws: Vec<Draw>,
     /// The outcome of the solver; `None` if no server needed a host.
     pub(crate) solution: Option<PlacedStack>,
 }
@@ -216,24 +220,31 @@ impl Planning {
         };
         let hosts = draft.hosts(solution.as_ref(), &world, self.host_names);
         if budget.terms.dry_run {
-            return Ok(Attempt::Done(Box::new(Planned { draft, hosts, solution })));
+            let draws = draw::draws(&draft, solution.as_ref(), &HashMap::new(), &world);
+            return Ok(Attempt::Done(Box::new(Planned { draft, hosts, draws, solution })));
         }
         let turn = self.read_turn(budget.terms.requester).await?;
-        let (draft, solution, booking) = run(turn, move || {
-            let booking = booking::write_draft(&draft, solution.as_ref(), &world);
-            Ok((draft, solution, booking))
-        })
-        .await?;
-        let booking = match booking {
-            Ok(booking) => booking,
+        let written = run(turn, move || {
+            let written = booking::write_draft(&draft, solution.as_ref(), &world).map(|booking| {
+                let new = match &booking {
+                    Some(booking) => booking.placement_ids(),
+                    None => HashMap::new(),
+                };
+                let draws = draw::draws(&draft, solution.as_ref(), &new, &world);
+                (Planned { draft, hosts, draws, solution }, booking)
+            });
+            Ok(written)
+        });
+        let (planned, booking) = match written.await? {
+            Ok(written) => written,
             Err(BookingError::Stale(why)) => return Ok(Attempt::Overtaken(why)),
             Err(BookingError::Bug(bug)) => return Err(bug.into()),
         };
         match self.book(booking).await {
-            Ok(()) => Ok(Attempt::Done(Box::new(Planned { draft, hosts, solution }))),
+            Ok(()) => Ok(Attempt::Done(Box::new(planned))),
             Err(store::Error::Refused(Refusal::PlanExists(_), _)) => Ok(Attempt::Exists),
             Err(store::Error::Refused(why, _))
-                if booking::may_succeed_again(&why, solution.is_some()) =>
+                if booking::may_succeed_again(&why, planned.solution.is_some()) =>
             {
                 Ok(Attempt::Overtaken(why.to_string()))
             }

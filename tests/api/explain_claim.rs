@@ -86,6 +86,7 @@ async fn a_claim_that_does_not_fit_is_explained_with_who_holds_what_there() {
                 },
             ],
             "inventories_count": 2,
+            "ended_holds": [],
         })
     );
     // The consumer that holds 3 of them may have 4: what it has is given back.

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use crate::site::{Host, Site};
 use crate::stack::{
-    allocations, create, finish, flavored, group, having, host, hosts, placement, placements, plan,
-    reserve, server, show, store_group, usages, vcpus,
+    allocations, bare, create, finish, flavored, group, having, host, hosts, placement, placements,
+    plan, reserve, server, show, store_group, usages, vcpus,
 };
 
 const STACK: &str = "e624474b-fc80-4053-ab5f-45cc1030e692";
@@ -62,7 +62,14 @@ async fn r39_create_a_plan_as_the_seed_does() {
         "placements": {INSTANCE: {"location": "qos103", "name": "my_instance"}},
         "name": STACK,
     });
-    assert_eq!(made, expected);
+    let drawn = &made["placements"][INSTANCE]["allocations"].as_object().unwrap();
+    let (provider, amounts) = drawn.iter().next().unwrap();
+    let found = site.placement().get(&format!("/resource_providers/{provider}")).await.json();
+    assert_eq!(found["name"], "qos103");
+    assert_eq!(amounts["resources"], json!({"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20}));
+    let placement = placement(&tenant, made["placements"][INSTANCE]["id"].as_str().unwrap()).await;
+    assert_eq!(placement["orchestration_id"], INSTANCE);
+    assert_eq!(bare(&made), expected);
     assert_eq!(tenant.get("/v1/plans").await.expect(200).json(), json!([STACK]));
     let used = json!({"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 20});
     assert_eq!(usages(&site).await["qos103"], used);

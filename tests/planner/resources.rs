@@ -69,7 +69,7 @@ async fn r54_groups_name_their_members_by_name_or_id() {
     create(&tenant, "stack", json!({"a": image, "b": server("y", 1)})).await;
     let unknown = json!({"a": server("x", 1), "g": group("affinity", "host", &["a", "z"])});
     let why = tenant.post("/v1/plans", plan("other", unknown)).await.explanation(400);
-    assert_eq!(why, "Valet error: invalid resource = z");
+    assert_eq!(why, "Valet error: resource 'g': invalid resource = z");
     finish(&site, &before).await;
 }
 

@@ -90,6 +90,16 @@ pub fn host(plan: &Value, server: &str) -> String {
     hosts(plan)[server].clone()
 }
 
+/// A plan without what its servers draw on, as Valet shows it.
+pub fn bare(plan: &Value) -> Value {
+    let mut plan = plan.clone();
+    for placement in plan["placements"].as_object_mut().unwrap().values_mut() {
+        let members = placement.as_object_mut().unwrap();
+        assert!(members.remove("id").is_some() && members.remove("allocations").is_some());
+    }
+    plan
+}
+
 /// A plan as it is shown.
 pub async fn show(asker: &Asker, stack: &str) -> Value {
     asker.get(&format!("/v1/plans/{stack}")).await.expect(200).json()

@@ -35,7 +35,7 @@ impl Mount {
     pub(super) fn plan(self, view: Value) -> Value {
         match self {
             Self::Document => view,
-            Self::Compat => json!({"plan": view}),
+            Self::Compat => json!({"plan": views::strip(view)}),
         }
     }
 

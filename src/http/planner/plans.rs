@@ -130,7 +130,12 @@ pub(super) async fn update(
     let migrates = text(&body, "action").as_deref() == Some("migrate");
     let rule = if migrates { rules_of_plans::PLANS_MIGRATE } else { rules_of_plans::PLANS_UPDATE };
     permit(&app, &tenant.caller, &[rule])?;
-    let change = if body.contains_key("action") { act(&body)? } else { add(&body)? };
+    let may_migrate = permit(&app, &tenant.caller, &[rules_of_plans::PLANS_MIGRATE]).is_ok();
+    let change = if body.contains_key("action") {
+        act(&body, may_migrate)?
+    } else {
+        add(&body, may_migrate)?
+    };
     let terms = terms(&app, &tenant, &query, &body)?;
     let (plan, name) = (canonical(&plan), text(&body, "plan_name"));
     let changed = planning.change(tenant.plan(&plan), change, name.as_deref(), terms).await;
@@ -140,24 +145,29 @@ pub(super) async fn update(
 }
 
 /// Parses resources to be added.
-fn add(body: &Object) -> Result<PlanChange, Problem> {
+fn add(body: &Object, may_migrate: bool) -> Result<PlanChange, Problem> {
     schema::check(body, &ADD)?;
     Ok(PlanChange::Add {
         stack_id: text(body, "stack_id").unwrap_or_default(),
         resources: dictionary(body, "resources"),
         update: dictionary(body, "resources_update"),
         policy: requested_policy(body)?,
+        may_migrate,
     })
 }
 
 /// Parses the action of the body.
-fn act(body: &Object) -> Result<PlanChange, Problem> {
+fn act(body: &Object, may_migrate: bool) -> Result<PlanChange, Problem> {
     schema::check(body, &ACT)?;
     let (resources, policy) = (body.get("resources"), requested_policy(body)?);
     if text(body, "action").as_deref() == Some("update") {
         let resources = resources.and_then(Value::as_object).cloned();
         let wrong = || Problem::bad_request("Valet error: resources must be a dictionary.");
-        return Ok(PlanChange::Replace { resources: resources.ok_or_else(wrong)?, policy });
+        return Ok(PlanChange::Replace {
+            resources: resources.ok_or_else(wrong)?,
+            policy,
+            may_migrate,
+        });
     }
     if policy.is_some() {
         let why = "Valet error: a migration cannot change the policy; an update can.";
@@ -215,23 +225,24 @@ pub(super) fn terms(
     Ok(Terms { budget, dry_run, alternatives, requester: tenant.requester(), hold_seconds })
 }
 
-/// Parses a duration as clients write it: `60 sec`, `60`, `60s`, `1 min`.
+/// Parses a duration as clients write it: `60 sec`, `60`, `60s`, `1 min`, `0.5 s`, `200 ms`.
 fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let number: u64 = number.parse().ok()?;
+    let number: f64 = number.parse().ok().filter(|_| number.starts_with(|c| c != '.'))?;
     let seconds = match unit.trim() {
+        "ms" => number / 1000.0,
         "" | "s" | "sec" | "secs" | "second" | "seconds" => number,
-        "m" | "min" | "mins" | "minute" | "minutes" => number.checked_mul(60)?,
+        "m" | "min" | "mins" | "minute" | "minutes" => number * 60.0,
         _ => return None,
     };
-    Some(Duration::from_secs(seconds))
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn timeout(value: &Value) -> Result<(), String> {
     let text = value.as_str().ok_or("not of type string")?;
-    duration(text).map(|_| ()).ok_or_else(|| "must be a number of sec or min".to_owned())
+    duration(text).map(|_| ()).ok_or_else(|| "must be a number of ms, sec or min".to_owned())
 }
 
 fn action(value: &Value) -> Result<(), String> {
@@ -293,22 +304,29 @@ mod tests {
 
     #[test]
     fn times_are_read_as_clients_write_them() {
-        let seconds = |text| duration(text).map(|it| it.as_secs());
+        let milliseconds = |text| duration(text).map(|it| it.as_millis());
         for (text, expected) in [
-            ("60 sec", Some(60)),
-            ("60", Some(60)),
-            ("2s", Some(2)),
-            ("1 min", Some(60)),
+            ("60 sec", Some(60_000)),
+            ("60", Some(60_000)),
+            ("2s", Some(2000)),
+            ("1 min", Some(60_000)),
             ("0", Some(0)),
+            ("1.5 sec", Some(1500)),
+            ("0.25", Some(250)),
+            ("500 ms", Some(500)),
+            ("500ms", Some(500)),
             ("", None),
             ("sec", None),
             ("-1", None),
-            ("1.5 sec", None),
+            (".5", None),
+            ("1.2.3", None),
+            ("1e3", None),
+            ("inf", None),
             ("1 hour", None),
             ("99999999999999999999", None),
             ("9999999999999999999 min", None),
         ] {
-            assert_eq!(seconds(text), expected, "{text}");
+            assert_eq!(milliseconds(text), expected, "{text}");
         }
     }
 }

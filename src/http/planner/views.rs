@@ -1,11 +1,14 @@
 //! Views of plans and placements.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use crate::model::{Goal, Level, PlacementPolicy};
 use crate::planner::draft::CurrentPlan;
+use crate::planner::draw::Draw;
 use crate::planner::group::StoredGroup;
 use crate::planner::json::Object;
 use crate::planner::plan::{Placement, PlanHead};
@@ -25,13 +28,35 @@ const COUNTS_MAX: usize = 32;
 /// Maximum length of a type in the list, in characters.
 const KIND_MAX: usize = 100;
 
-/// Renders a plan: names and hosts by the ids of the orchestrator.
-fn plan<'p>(
-    plan: &PlanHead,
-    placements: impl Iterator<Item = (&'p str, &'p str, Option<&'p str>)>,
-) -> Value {
-    let placements: Map<String, Value> = placements
-        .map(|(id, name, host)| (id.to_owned(), json!({"name": name, "location": host})))
+/// Members of a server in a plan that Valet does not have.
+const PLACEMENT_ID: &str = "id";
+const ALLOCATIONS: &str = "allocations";
+
+/// Removes what Valet does not show from a plan.
+pub(super) fn strip(mut plan: Value) -> Value {
+    let servers = plan.get_mut("placements").and_then(Value::as_object_mut);
+    for server in servers.into_iter().flat_map(Map::values_mut) {
+        if let Some(server) = server.as_object_mut() {
+            server.retain(|name, _| ![PLACEMENT_ID, ALLOCATIONS].contains(&name.as_str()));
+        }
+    }
+    plan
+}
+
+/// A server of a plan: its orchestration id, name and host, and the capacity that it draws on.
+type ServerView<'p> = (&'p str, &'p str, Option<&'p str>, Option<&'p Draw>);
+
+/// Renders a plan: its servers by the ids of the orchestrator.
+fn plan<'p>(plan: &PlanHead, servers: impl Iterator<Item = ServerView<'p>>) -> Value {
+    let placements: Map<String, Value> = servers
+        .map(|(id, name, host, draw)| {
+            let mut view = json!({"name": name, "location": host});
+            if let (Some(draw), Some(view)) = (draw, view.as_object_mut()) {
+                view.insert(PLACEMENT_ID.to_owned(), json!(draw.placement));
+                view.insert(ALLOCATIONS.to_owned(), allocations(draw));
+            }
+            (id.to_owned(), view)
+        })
         .collect();
     json!({
         "id": plan.id,
@@ -41,21 +66,35 @@ fn plan<'p>(
     })
 }
 
+/// Renders allocations in the form of the Placement API.
+fn allocations(draw: &Draw) -> Value {
+    let mut by_provider: BTreeMap<Uuid, Map<String, Value>> = BTreeMap::new();
+    for (provider, class, amount) in &draw.amounts {
+        by_provider.entry(*provider).or_default().insert(class.clone(), json!(amount));
+    }
+    let views = by_provider.into_iter();
+    views
+        .map(|(provider, amounts)| (provider.to_string(), json!({"resources": amounts})))
+        .collect::<Map<_, _>>()
+        .into()
+}
+
 /// Renders a stored plan.
 pub(super) fn current(it: &CurrentPlan) -> Value {
-    let hosts: Vec<Option<String>> = it.placements.iter().map(|row| it.location(row)).collect();
-    let placements = it
-        .placements
-        .iter()
-        .zip(&hosts)
-        .map(|(row, host)| (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref()));
-    plan(&it.plan.head(), placements)
+    let rows = it.placements.iter();
+    let places: Vec<(Option<String>, Draw)> =
+        rows.clone().map(|row| (it.location(row), Draw::of(row, &it.world))).collect();
+    let servers = rows.zip(&places).map(|(row, (host, draw))| {
+        (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref(), Some(draw))
+    });
+    plan(&it.plan.head(), servers)
 }
 
 /// Renders a plan whose hosts were just chosen.
 pub(super) fn planned(it: &Planned) -> Value {
-    let servers = it.draft.servers.iter().zip(&it.hosts).map(|(server, host)| {
-        (server.entry.id.as_str(), server.entry.name.as_str(), host.as_deref())
+    let places = it.hosts.iter().zip(&it.draws);
+    let servers = it.draft.servers.iter().zip(places).map(|(server, (host, draw))| {
+        (server.entry.id.as_str(), server.entry.name.as_str(), host.as_deref(), Some(draw))
     });
     let mut view = plan(&it.draft.plan.head(), servers);
     if it.draft.stack.alternatives > 0
@@ -86,8 +125,9 @@ fn alternative(it: &Planned, other: &Alternative) -> Value {
 /// Renders a plan in a list.
 pub(super) fn listed(it: &ListedPlan) -> Value {
     let placements = it.placements.iter();
-    let placements = placements
-        .map(|(row, host)| (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref()));
+    let placements = placements.map(|(row, host)| {
+        (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref(), None)
+    });
     plan(&it.plan, placements)
 }
 

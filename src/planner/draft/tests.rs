@@ -109,7 +109,11 @@ fn effort(current: &CurrentPlan, change: &PlanChange) -> (u64, u64) {
 
 /// A plan of some size, and a change to it.
 fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChange)> {
-    let replace = |resources| PlanChange::Replace { resources: object(resources), policy: None };
+    let replace = |resources| PlanChange::Replace {
+        resources: object(resources),
+        policy: None,
+        may_migrate: true,
+    };
     Some(match nth {
         0 => {
             let stack_id = "p".to_owned();
@@ -117,7 +121,7 @@ fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChan
             (
                 "an addition",
                 current(volumes(count, "v")),
-                PlanChange::Add { stack_id, resources, update, policy: None },
+                PlanChange::Add { stack_id, resources, update, policy: None, may_migrate: true },
             )
         }
         1 => ("the same servers", current(servers(count)), replace(servers(count))),

@@ -325,7 +325,11 @@ fn an_update_accepts_what_a_new_plan_accepts_or_names_what_is_broken() {
         let is_moved = random.bool() && disturb(&mut current, &mut hosts, random);
         current.world = world(&hosts);
         let update = wanted.changed(random);
-        let change = PlanChange::Replace { resources: object(update.resources()), policy: None };
+        let change = PlanChange::Replace {
+            resources: object(update.resources()),
+            policy: None,
+            may_migrate: true,
+        };
         let document = change.document(&current).unwrap();
         let mut draft = change.draft(&current, document, &[]).unwrap();
         let Ok(solution) = solved(&mut draft, &current.world) else { continue };

@@ -162,7 +162,9 @@ impl<'r> Entry<'r> {
                 Some(Target::Volume(volume)) => servers.push(names.servers + volume),
                 Some(Target::Group(group)) => groups.push(group),
                 Some(Target::Nothing) => {}
-                None => return Err(invalid(format!("invalid resource = {reference}"))),
+                None => {
+                    return Err(wrong(self.id, format!("invalid resource = {reference}")));
+                }
             }
         }
         Ok((GroupEntry { name, which, is_server_group: false, servers, groups }, terms.err()))

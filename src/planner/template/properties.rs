@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::entries::{GroupRef, RootDisk, Sizing, invalid, wrong};
+use super::entries::{GroupRef, RootDisk, Sizing, wrong};
 use crate::model::{GroupKind, Level, traits};
 use crate::planner::group::listed;
 use crate::planner::json::{NAME_MAX, read_text};
@@ -166,7 +166,7 @@ impl Properties<'_> {
         let kind = self.first_text(["group_type", "relationship"])?;
         let kind =
             kind.ok_or_else(|| wrong(self.id, "Property 'group_type' must be specified."))?;
-        let unknown = || invalid(format!("group_type '{kind}' is invalid."));
+        let unknown = || wrong(self.id, format!("group_type '{kind}' is invalid."));
         let kind = GroupKind::named(&kind).ok_or_else(unknown)?;
         let level = self.text("level")?.map(|level| {
             let unknown = || {

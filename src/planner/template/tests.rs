@@ -44,8 +44,11 @@ fn faults_are_named() {
             server(json!({"resources": {"VCPU": 0}})),
             "resource 'a': resources: VCPU: not an amount from 1 to 2147483647",
         ),
-        (group(json!({"group_type": "affinity", "resources": ["x"]})), "invalid resource = x"),
-        (group(json!({"group_type": "near"})), "group_type 'near' is invalid."),
+        (
+            group(json!({"group_type": "affinity", "resources": ["x"]})),
+            "resource 'g': invalid resource = x",
+        ),
+        (group(json!({"group_type": "near"})), "resource 'g': group_type 'near' is invalid."),
         (
             group(json!({"group_type": "exclusivity", "resources": []})),
             "resource 'g': group_name must be used when group_type is 'exclusivity'.",
