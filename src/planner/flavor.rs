@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::aggregates;
 use super::demands::{Demands, check_suffix, is_isolated};
 use super::group::listed;
+use crate::model::traits;
 
 /// Maximum length of a name, id, key or value, in characters.
 const TEXT_MAX: usize = 255;
@@ -55,6 +56,11 @@ pub struct Size {
 }
 
 impl Size {
+    /// Returns whether it is that of a volume, which is in a pool of a storage backend and on no host.
+    pub(super) fn is_volume(&self) -> bool {
+        self.root_required.iter().any(|name| name == traits::STORAGE)
+    }
+
     /// Total amounts by the name of the resource class, including numbered groups.
     pub fn amounts(&self) -> BTreeMap<&str, i64> {
         let groups = self.demands.groups.values().flat_map(|group| &group.needs);

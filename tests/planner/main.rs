@@ -63,6 +63,7 @@ mod storm_stacks;
 mod support;
 mod tenancy;
 mod tenants;
+mod tree_explanations;
 mod trees;
 mod truth;
 mod turns;

@@ -191,11 +191,18 @@ impl Scenario {
         let keeps = |condition: Condition| kept.contains(&condition);
         for server in self.stack.servers.iter_mut().filter(|server| !server.is_fixed()) {
             let size = &mut server.size;
+            let is_volume = size.is_volume();
             size.needs.retain(|class, _| keeps(Condition::Class(class.clone())));
             size.required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
             size.root_required.retain(|name| keeps(Condition::Trait(vec![name.clone()])));
             size.forbidden.retain(|name| keeps(Condition::NotTrait(name.clone())));
             keep_demands(&mut size.demands, &keeps);
+            // Without its processors, a server would fit into a pool, and without its trait, a volume on a host.
+            if is_volume {
+                size.root_required = vec![traits::STORAGE.to_owned()];
+            } else if self.world.trait_id(traits::STORAGE).is_some() {
+                size.demands.root_forbidden.insert(traits::STORAGE.to_owned());
+            }
             server.zone = server.zone.take().filter(|zone| keeps(Condition::Zone(zone.clone())));
             if !keeps(Condition::Aggregates) {
                 server.aggregates.clear();

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use super::case::Case;
 use super::condition::{Condition, Scenario};
 use super::survey::Survey;
+use crate::model::ProviderId;
 use crate::planner::candidates;
 use crate::planner::compose::{Composed, compose};
-use crate::solver::{Budget, Rule, is_impossible, minimal_subset};
+use crate::solver::{Budget, Rule, hosts_for, is_impossible, minimal_subset};
 
 /// The conditions, and the problem without all others.
 pub(super) struct Smallest {
@@ -100,6 +101,29 @@ fn conditions(case: &Case<'_>, survey: &Survey) -> Vec<Condition> {
     all.into_iter().collect()
 }
 
+/// For each trait that only a part of a tree may have, the classes of the groups that require it. The trait counts on
+/// providers that supply one of these classes, so it would be harder to meet without them.
+fn bound_classes(case: &Case<'_>) -> BTreeMap<Condition, BTreeSet<Condition>> {
+    let world = &case.composed.world;
+    let is_of_parts = |name: &String| {
+        let carriers = world.trait_id(name).map(|id| world.carriers(id));
+        carriers.is_some_and(|carriers| carriers.len_without(world.lone()) > 0)
+    };
+    let mut bound: BTreeMap<Condition, BTreeSet<Condition>> = BTreeMap::new();
+    let servers = case.conflict.servers.iter().filter_map(|it| case.stack.servers.get(*it));
+    for server in servers.filter(|server| !server.is_fixed()) {
+        for group in candidates::request(world, &server.size).groups {
+            let classes = group.resources.iter().map(|(class, _)| Condition::Class(class.clone()));
+            let classes: BTreeSet<Condition> = classes.collect();
+            for any in group.required.into_iter().filter(|any| any.iter().any(is_of_parts)) {
+                bound.entry(Condition::Trait(any)).or_default().extend(classes.iter().cloned());
+            }
+        }
+    }
+    bound
+}
+
+/// Finds a smallest set of conditions under which the problem is impossible.
 fn by_solving(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> BTreeSet<Condition> {
     let all = conditions(case, survey);
     let is_even = case
@@ -107,25 +131,82 @@ fn by_solving(case: &Case<'_>, survey: &Survey, budget: &mut Budget<'_>) -> BTre
         .rules
         .iter()
         .any(|rule| matches!(case.composed.problem.rules.get(*rule), Some(Rule::Skew(_))));
+    let bound = bound_classes(case);
     let set = |numbers: &[usize]| -> BTreeSet<Condition> {
-        numbers.iter().filter_map(|it| all.get(*it)).cloned().collect()
-    };
-    let mut is_impossible = |numbers: &[usize]| {
-        let kept = budget.kept();
-        let found = reduced(case, &set(numbers), budget).and_then(|problem| {
-            let Reduced { composed, servers, rules } = &problem;
-            is_impossible(&composed.problem, rules, servers, budget)
-        });
-        budget.release_to(kept);
-        found
+        let chosen: Vec<&Condition> = numbers.iter().filter_map(|it| all.get(*it)).collect();
+        let classes = chosen.iter().filter_map(|it| bound.get(it)).flatten();
+        chosen.iter().copied().chain(classes).cloned().collect()
     };
     let numbers: Vec<usize> = (0..all.len()).collect();
+    let mut is_impossible =
+        |numbers: &[usize]| is_impossible_with(case, &set(numbers), None, budget);
     let needed = if is_even {
         without_dispensable(numbers, &mut is_impossible)
     } else {
         minimal_subset(numbers, &mut is_impossible)
     };
-    set(&needed)
+    let found = set(&needed);
+    if found.len() == needed.len() {
+        return found;
+    }
+    // Classes that only make their traits possible are left out, unless a server would lose hosts without them.
+    let hosts = Hosts::of(case, budget);
+    if hosts.0.iter().any(BTreeSet::is_empty) {
+        return found;
+    }
+    let found: Vec<Condition> = found.into_iter().collect();
+    let set = |numbers: &[usize]| -> BTreeSet<Condition> {
+        numbers.iter().filter_map(|it| found.get(*it)).cloned().collect()
+    };
+    let numbers: Vec<usize> = (0..found.len()).collect();
+    set(&without_dispensable(numbers, &mut |numbers| {
+        is_impossible_with(case, &set(numbers), Some(&hosts), budget)
+    }))
+}
+
+/// Returns whether the problem with these conditions only is impossible, and no server has lost one of its `hosts`;
+/// `None` if the time is up.
+fn is_impossible_with(
+    case: &Case<'_>,
+    conditions: &BTreeSet<Condition>,
+    hosts: Option<&Hosts>,
+    budget: &mut Budget<'_>,
+) -> Option<bool> {
+    let kept = budget.kept();
+    let found = reduced(case, conditions, budget).and_then(|problem| {
+        let Reduced { composed, servers, rules } = &problem;
+        let now = hosts.map(|_| Hosts::in_problem(composed, servers, budget));
+        let has_lost = hosts.zip(now).is_some_and(|(before, now)| !before.are_in(&now));
+        if has_lost {
+            return Some(false);
+        }
+        is_impossible(&composed.problem, rules, servers, budget)
+    });
+    budget.release_to(kept);
+    found
+}
+
+/// For each server of the conflict, the hosts on which it can be alone.
+struct Hosts(Vec<BTreeSet<ProviderId>>);
+
+impl Hosts {
+    fn of(case: &Case<'_>, budget: &mut Budget<'_>) -> Self {
+        Self::in_problem(case.composed, &case.conflict.servers, budget)
+    }
+
+    fn in_problem(composed: &Composed, servers: &[usize], budget: &mut Budget<'_>) -> Self {
+        let problem = &composed.problem;
+        let servers = servers.iter().filter_map(|server| problem.servers.get(*server));
+        let hosts = servers.map(|server| {
+            let hosts = hosts_for(problem, server, budget).into_iter();
+            hosts.filter_map(|host| composed.hosts.get(host)).map(|host| host.root).collect()
+        });
+        Self(hosts.collect())
+    }
+
+    fn are_in(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).all(|(hosts, others)| hosts.is_subset(others))
+    }
 }
 
 /// Reduces impossible demands by dropping demands one by one while the others remain impossible. In contrast to

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::case::Case;
 use super::condition::Condition;
-use crate::model::{Level, ProviderId};
+use crate::model::{Level, ProviderId, traits};
 use crate::planner::candidates;
 use crate::planner::flavor::Size;
 use crate::planner::host_filter::{Demands, FilterContext, HostFilter};
@@ -69,14 +69,21 @@ pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
     Survey { hosts: is_known.then_some(hosts.len()), lost, sorts }
 }
 
-/// All hosts of the world, and those of the problem, by name.
+/// All hosts of the world, and those of the problem, by name. Pools of volumes are among them only if the conflict has
+/// a volume.
 fn entries(case: &Case<'_>, topology: &Topology, budget: &mut Budget<'_>) -> Vec<HostEntry> {
     let world = &case.composed.world;
     let mut hosts: Vec<HostEntry> = Vec::new();
     let mut known: BTreeSet<ProviderId> = BTreeSet::new();
+    let mut servers = case.conflict.servers.iter().filter_map(|it| case.stack.servers.get(*it));
+    let has_volume = servers.any(|server| server.size.is_volume());
+    let pools = world.trait_id(traits::STORAGE).filter(|_| !has_volume);
     for root in funnel::hosts(world) {
         if budget.is_spent_with(16) {
             return hosts;
+        }
+        if pools.is_some_and(|pools| root.traits().contains(&pools)) {
+            continue;
         }
         known.insert(root.id());
         let (name, location) = (root.shared_name(), topology.location(&root));
