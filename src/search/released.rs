@@ -87,14 +87,16 @@ impl Released {
             (lack > 0).then_some((slot, class, lack))
         });
         let lacks: Vec<(u32, ClassId, i64)> = lacks.collect();
-        let Some((first, ..)) = lacks.first() else { return true };
+        // A shared provider has the holds of many hosts.
+        let fewest = lacks.iter().map(|(slot, ..)| self.holds.get(slot));
+        let Some(fewest) = fewest.min_by_key(|holds| holds.map(Vec::len)) else { return true };
         let of = |hold: &HeldAmounts, slot: u32, class: ClassId| -> i64 {
             let here = hold.iter().filter(|(provider, held, _)| {
                 *held == class && self.actual.slot_of(*provider) == Some(slot)
             });
             here.map(|(.., amount)| *amount).sum()
         };
-        self.holds.get(first).is_some_and(|holds| {
+        fewest.is_some_and(|holds| {
             holds.iter().any(|hold| {
                 lacks.iter().all(|(slot, class, lack)| of(hold, *slot, *class) >= *lack)
             })
