@@ -250,3 +250,15 @@ async fn rest_a_stack_from_its_beginning_to_its_end() {
     }
     finish(&site, &before).await;
 }
+
+/// It checks its responses, and takes away what it made.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_walk_through_of_the_guide_succeeds() {
+    let site = Site::new().await;
+    for _ in 0..2 {
+        let walk = site.walk_through().await;
+        let words = String::from_utf8_lossy(&walk.stdout);
+        assert!(walk.status.success() && words.contains("The walk is complete."), "{words}");
+    }
+    site.assert_empty().await;
+}

@@ -1,6 +1,6 @@
 //! A server of both APIs over its own database, and clients for both.
 
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use berth::http::Api;
@@ -229,6 +229,17 @@ impl Site {
         let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    }
+
+    /// Runs the walk through the planner of the samples.
+    pub async fn walk_through(&self) -> Output {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/samples/planner/walk-through");
+        let mut walk = Command::new(script);
+        for (name, address) in ["BERTH_PLACEMENT", "BERTH_PLANNER"].iter().zip(&self.addresses) {
+            walk.env(name, format!("http://{address}"));
+        }
+        walk.env("no_proxy", "*");
+        tokio::task::spawn_blocking(move || walk.output()).await.unwrap().unwrap()
     }
 
     /// Fails unless recorded usage is the sum of the allocations and no consumer is empty.
