@@ -71,8 +71,8 @@ pub struct PlannerOptions {
     #[arg(long, default_value = "enforce", value_name = "WHAT")]
     pub planner_exclusivity: Exclusivity,
 
-    /// Seconds after the last change of a plan until the capacity is released that is held for servers which have
-    /// not arrived; 0: never.
+    /// Seconds after the last change of a plan until its holds for servers that have not arrived end; 0:
+    /// never.
     ///
     /// It must be longer than the longest build of a stack. Capacity of a placement that is reserved without the
     /// UUID of a server stays held, because the server may be there.

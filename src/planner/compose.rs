@@ -21,7 +21,7 @@ use crate::solver::{
     self, AllowedHosts, Budget, PlacementProblem, Rule, Skew, Supply, Ways, hosts_for, map_items,
     map_owned,
 };
-use crate::world::{Changes, Provider, World};
+use crate::world::{Provider, World};
 
 /// A problem, and the meaning of its numbers.
 #[derive(Debug)]
@@ -268,28 +268,18 @@ fn with_domains(
 
 /// The world without the allocations of servers that may move or are removed.
 fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
-    let mut less: BTreeMap<ProviderId, BTreeMap<ClassId, i64>> = BTreeMap::new();
+    let mut changes: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
     let movers = stack.servers.iter().filter(|server| !server.is_fixed());
     let present = movers.filter_map(|server| server.present.as_ref().filter(|it| it.ours));
     let held = present.flat_map(|present| &present.holds);
     for (provider, class, amount) in held.chain(&stack.given_up) {
-        *less.entry(*provider).or_default().entry(*class).or_insert(0) += amount;
+        *changes.entry((*provider, *class)).or_insert(0) -= amount;
     }
-    if less.is_empty() {
+    if changes.is_empty() {
         return Arc::clone(world);
     }
-    let mut providers = Vec::new();
-    for (id, less) in less {
-        let Some(provider) = world.provider_by_id(id) else { continue };
-        let mut row = provider.row();
-        for inventory in &mut row.inventories {
-            let less = less.get(&inventory.class).copied().unwrap_or(0);
-            // The world may be newer than the holds that were read.
-            inventory.used = (inventory.used - less).max(0);
-        }
-        providers.push((id, Some(row)));
-    }
-    Arc::new(world.apply(Changes { providers, ..Changes::default() }))
+    // The world may be newer than the holds that were read, and have less in use.
+    Arc::new(world.with_changed_use(&changes))
 }
 
 /// The hosts that can supply a server, or have one of the plan, ordered by name, so that the result does not depend

@@ -66,6 +66,4 @@ pub(crate) struct Terms {
     pub(crate) alternatives: usize,
     /// The requester of its turns.
     pub(crate) requester: Requester,
-    /// Seconds until holds end, for the response; `None`: never.
-    pub(crate) hold_seconds: Option<u32>,
 }

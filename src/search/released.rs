@@ -2,14 +2,14 @@
 //! the server's own request for candidates must find it. So a search sees a host as if one hold of the
 //! requested amounts were released there.
 //!
-//! Example: a host with 4 VCPU has two holds of 2 VCPU. It is a candidate for 2 VCPU, and not for 4. Whoever claims
-//! it without a hold there is refused, because the claim counts all holds of others.
+//! Example: a host with 4 VCPU has two holds of 2 VCPU. It is a candidate for 2 VCPU, and not for 4. A claim of
+//! another consumer there is refused, because it counts all holds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::request::Request;
-use crate::model::ClassId;
+use crate::model::{ClassId, ProviderId};
 use crate::world::{HeldAmounts, World};
 
 /// Maximum number of holds that a thread which serves requests goes through.
@@ -25,7 +25,7 @@ pub(super) struct Released {
     holds: HashMap<u32, Vec<Arc<HeldAmounts>>>,
 }
 
-/// Returns whether so many holds have the amounts of a request that the search starts slowly.
+/// Returns whether a request matches many holds, which the search looks at before it starts.
 pub fn starts_slowly(world: &World, request: &Request) -> bool {
     wanted(world, request).is_some_and(|wanted| world.holds().matching_len(&wanted) > HOLDS_AT_ONCE)
 }
@@ -35,7 +35,7 @@ pub fn searched(world: Arc<World>, request: &Request) -> Arc<World> {
     Released::of(&world, request).map_or(world, |released| released.world)
 }
 
-/// Returns the amounts of a request by class; `None` if the search ignores holds, if there are none, or if a class is
+/// Returns the amounts of a request by class; `None` if the search ignores holds, the world has none, or a class is
 /// unknown.
 fn wanted(world: &World, request: &Request) -> Option<BTreeMap<ClassId, i64>> {
     if !request.through_holds || world.holds().is_empty() {
@@ -54,18 +54,16 @@ impl Released {
     pub(super) fn of(world: &Arc<World>, request: &Request) -> Option<Self> {
         let wanted = wanted(world, request)?;
         let mut holds: HashMap<u32, Vec<Arc<HeldAmounts>>> = HashMap::new();
-        // Several holds of one place: the greatest.
-        let mut released: BTreeMap<(ClassId, u32), i64> = BTreeMap::new();
+        // Of several holds of one inventory, the greatest.
+        let mut released: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
         for hold in world.holds().matching(&wanted) {
-            let slots = hold.iter().filter_map(|(provider, class, amount)| {
-                Some((world.slot_of(*provider)?, *class, *amount))
-            });
-            if slots.clone().all(|(slot, class, amount)| has(world, slot, class, amount)) {
+            if hold.iter().all(|amount| has(world, *amount)) {
                 continue;
             }
-            for (slot, class, amount) in slots {
-                let most = released.entry((class, slot)).or_default();
-                *most = amount.max(*most);
+            for (provider, class, amount) in &**hold {
+                let Some(slot) = world.slot_of(*provider) else { continue };
+                let change = released.entry((*provider, *class)).or_default();
+                *change = (*change).min(-amount);
                 let here = holds.entry(slot).or_default();
                 if here.last().is_none_or(|last| !Arc::ptr_eq(last, hold)) {
                     here.push(Arc::clone(hold));
@@ -75,9 +73,8 @@ impl Released {
         if holds.is_empty() {
             return None;
         }
-        let amounts = released.into_iter().map(|((class, slot), amount)| (slot, class, amount));
         let actual = Arc::clone(world);
-        Some(Self { world: Arc::new(world.with_less_use(amounts)), actual, holds })
+        Some(Self { world: Arc::new(world.with_changed_use(&released)), actual, holds })
     }
 
     /// Returns whether amounts, each slot and class once, fit when one hold is released, and not several.
@@ -104,7 +101,9 @@ impl Released {
     }
 }
 
-fn has(world: &World, slot: u32, class: ClassId, amount: i64) -> bool {
+/// Returns whether an inventory has an amount available; true if the provider is gone.
+fn has(world: &World, (provider, class, amount): (ProviderId, ClassId, i64)) -> bool {
+    let Some(slot) = world.slot_of(provider) else { return true };
     let inventory = world.column(class).and_then(|column| column.get(slot));
     inventory.is_some_and(|inventory| inventory.available() >= amount)
 }

@@ -40,7 +40,7 @@ use crate::world::{Changes, World};
 
 /// Timeout for reading everything again.
 const RELOAD_MAX: Duration = Duration::from_mins(10);
-/// Maximum timeout for any refresh, which is doubled after each failure.
+/// Maximum timeout for any refresh. The timeout is doubled after each failure.
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 /// Interval of refreshes of an idle replica, so that the log is never pruned before the replica has read it.
 const IDLE: Duration = Duration::from_secs(1);

@@ -382,14 +382,15 @@ async fn changed_providers(conn: &mut PgConnection, since: &str) -> Result<Read>
     let (snapshot, identity) = (head.snapshot.clone(), head.identity.clone());
     let keys = usize::try_from(head.keys)
         .map_err(|_| Error::bug(format!("{} providers have changed", head.keys)))?;
-    let names_changed = rows.iter().any(|row| row.key == Some(CATALOGUE));
+    let mut names_changed = false;
     let mut changed_holds: Vec<i64> = Vec::new();
     let mut providers: Vec<(ProviderId, Option<ProviderRow>)> = Vec::with_capacity(keys);
     for row in rows {
-        // One row says that nothing has changed, or marks changed names of classes and traits.
-        let Some(key) = row.key.filter(|key| *key != CATALOGUE) else { continue };
-        if key < CATALOGUE {
-            changed_holds.push(-key);
+        // One row without a key says that nothing has changed.
+        let Some(key) = row.key else { continue };
+        if key <= CATALOGUE {
+            names_changed |= key == CATALOGUE;
+            changed_holds.extend((key < CATALOGUE).then_some(-key));
             continue;
         }
         let id = ProviderId(key);

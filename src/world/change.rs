@@ -49,15 +49,17 @@ impl World {
         next
     }
 
-    /// Returns the world with less in use in some slots; each has an inventory of the class.
+    /// Returns the world with more or less in use, but not less than nothing. Inventories that it does not have are
+    /// left out.
     #[must_use]
-    pub(crate) fn with_less_use(&self, amounts: impl Iterator<Item = (u32, ClassId, i64)>) -> Self {
+    pub(crate) fn with_changed_use(&self, changes: &BTreeMap<(ProviderId, ClassId), i64>) -> Self {
         let mut draft = Draft::new(self.clone());
-        for (slot, class, amount) in amounts {
-            let Some(entry) = self.column(class).and_then(|column| column.get(slot)) else {
-                continue;
-            };
-            draft.column(class).set(slot, entry.with_less_use(amount));
+        for ((provider, class), change) in changes {
+            let Some(slot) = self.slot_of(*provider) else { continue };
+            let entry = self.column(*class).and_then(|column| column.get(slot));
+            if let Some(entry) = entry {
+                draft.column(*class).set(slot, entry.with_changed_use(*change));
+            }
         }
         draft.finish()
     }

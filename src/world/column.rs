@@ -55,9 +55,9 @@ impl InventoryEntry {
         i64::from(self.terms.inventory.max_unit)
     }
 
-    /// Returns the entry with less in use.
-    pub(super) fn with_less_use(self, amount: i64) -> Self {
-        Self { used: self.used.saturating_sub(amount), ..self }
+    /// Returns the entry with more or less in use, but not less than nothing.
+    pub(super) fn with_changed_use(self, change: i64) -> Self {
+        Self { used: self.used.saturating_add(change).max(0), ..self }
     }
 
     /// Converts the entry into a row of the model.

@@ -30,7 +30,7 @@ pub(crate) struct Holds {
 }
 
 impl Holds {
-    /// Returns whether there are none.
+    /// Returns whether no plan holds anything.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_demand.is_empty()
     }

@@ -150,7 +150,7 @@ async fn stored_groups_are_named() {
 }
 
 /// Returns whether there is a placement, by a dry run.
-async fn fits(asker: &Asker, resources: Value) -> bool {
+pub async fn fits(asker: &Asker, resources: Value) -> bool {
     let answer: SiteResponse = asker.post("/v1/plans?dry_run=true", plan("s", resources)).await;
     assert!([200, 409].contains(&answer.status), "{}", answer.text());
     answer.status == 200

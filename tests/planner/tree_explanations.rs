@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::dice::Dice;
-use crate::site::{Asker, Site};
+use crate::explanations::fits;
+use crate::site::Site;
 use crate::stack::{group, plan, server, with};
 use crate::trees::provider;
 
@@ -75,7 +76,7 @@ fn random_stack(dice: &mut Dice) -> Map<String, Value> {
 
 /// The servers, groups, classes and traits that demands name. A server needs an amount of memory, of which every host
 /// has far more.
-fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Map<String, Value> {
+fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Value {
     let is_named = |constraints: &[&str], key: &str, name: &str| {
         demands
             .iter()
@@ -105,17 +106,11 @@ fn only(resources: &Map<String, Value>, demands: &[&Value]) -> Map<String, Value
             kept.insert(id.clone(), resource);
         }
     }
-    kept
+    Value::Object(kept)
 }
 
-async fn fits(asker: &Asker, resources: Map<String, Value>) -> bool {
-    let answer = asker.post("/v1/plans?dry_run=true", plan("s", Value::Object(resources))).await;
-    assert!([200, 409].contains(&answer.status), "{}", answer.text());
-    answer.status == 200
-}
-
-/// The named conditions have no placement together, and have one without any single one of them. A trait counts on providers that supply something, so
-/// it is one condition with the classes of its server.
+/// The named conditions have no placement together, and have one without any single one of them. A trait counts on
+/// providers that supply something, so it is one condition with the classes of its server.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_explanation_names_hosts_and_exactly_the_obstacles() {
     let site = Site::new().await;

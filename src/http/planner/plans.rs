@@ -93,7 +93,7 @@ pub(super) async fn create(
     let created = planning.create(new, terms).await;
     planning::record(&created);
     let created = created.map_err(|failure| tenant.mount.problem(failure))?;
-    Ok(planned(&created, tenant.mount, terms))
+    Ok(planned(&app, &created, tenant.mount, terms))
 }
 
 /// `GET /v1/plans/{plan}`: the plan with the host of each server.
@@ -141,7 +141,7 @@ pub(super) async fn update(
     let changed = planning.change(tenant.plan(&plan), change, name.as_deref(), terms).await;
     planning::record(&changed);
     let changed = changed.map_err(|failure| tenant.mount.problem(failure))?;
-    Ok(planned(&changed, tenant.mount, terms))
+    Ok(planned(&app, &changed, tenant.mount, terms))
 }
 
 /// Parses resources to be added.
@@ -197,11 +197,11 @@ pub(super) async fn delete(
 }
 
 /// Returns the response with a plan whose hosts were just chosen.
-fn planned(planned: &Planned, mount: Mount, terms: Terms) -> Reply {
+fn planned(app: &App, planned: &Planned, mount: Mount, terms: Terms) -> Reply {
     let status = if terms.dry_run { StatusCode::OK } else { StatusCode::CREATED };
     let reply = Reply::json(&mount.plan(views::planned(planned))).status(status);
     let headers = [
-        (QUALITY, views::quality(planned, terms.hold_seconds)),
+        (QUALITY, views::quality(planned, app.options.planner.hold_seconds)),
         (IGNORED, views::ignored(planned)),
         (BROKEN, views::broken(planned)),
     ];
@@ -218,11 +218,11 @@ pub(super) fn terms(
     query: &Query,
     body: &Object,
 ) -> Result<Terms, Problem> {
-    let PlannerSettings { timeout, timeout_max, hold_seconds, .. } = app.options.planner;
+    let PlannerSettings { timeout, timeout_max, .. } = app.options.planner;
     let requested = text(body, "timeout").and_then(|text| duration(&text));
     let budget = requested.unwrap_or(timeout).min(timeout_max);
     let (dry_run, alternatives) = (query.is_dry_run()?, query.alternatives()?);
-    Ok(Terms { budget, dry_run, alternatives, requester: tenant.requester(), hold_seconds })
+    Ok(Terms { budget, dry_run, alternatives, requester: tenant.requester() })
 }
 
 /// Parses a duration as clients write it: `60 sec`, `60`, `60s`, `1 min`, `0.5 s`, `200 ms`.

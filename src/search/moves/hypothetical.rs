@@ -1,6 +1,6 @@
 //! Hypothetical worlds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{ClassId, ProviderId, traits};
 use crate::world::{Changes, Provider, World};
@@ -11,25 +11,16 @@ pub(super) fn changed(
     released: &[(ProviderId, ClassId, i64)],
     taken: &[(ProviderId, ClassId, i64)],
 ) -> World {
-    let mut providers: Vec<ProviderId> = released.iter().chain(taken).map(|it| it.0).collect();
-    providers.sort_unstable();
-    providers.dedup();
-    let mut rows = Vec::with_capacity(providers.len());
-    for id in providers {
-        let Some(mut row) = world.provider_by_id(id).map(|provider| provider.row()) else {
-            continue;
-        };
-        for inventory in &mut row.inventories {
-            let sum = |amounts: &[(ProviderId, ClassId, i64)]| -> i64 {
-                let mine = amounts.iter().filter(|it| (it.0, it.1) == (id, inventory.class));
-                mine.map(|it| it.2).fold(0, i64::saturating_add)
-            };
-            let (more, less) = (sum(taken), sum(released));
-            inventory.used = inventory.used.saturating_add(more).saturating_sub(less).max(0);
-        }
-        rows.push((id, Some(row)));
+    let mut changes: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
+    for (provider, class, amount) in taken {
+        let change = changes.entry((*provider, *class)).or_default();
+        *change = change.saturating_add(*amount);
     }
-    world.apply(Changes { providers: rows, ..Changes::default() })
+    for (provider, class, amount) in released {
+        let change = changes.entry((*provider, *class)).or_default();
+        *change = change.saturating_sub(*amount);
+    }
+    world.with_changed_use(&changes)
 }
 
 /// The world without the sharing of some trees, given by their roots. They keep their traits and aggregates, which

@@ -17,7 +17,6 @@ mod state;
 mod term;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
@@ -131,16 +130,14 @@ impl Primary {
         &self,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
-        self.read_within(self.timeouts().read, ask)
-            .instrument(span!("read", db.system.name = "postgresql"))
-            .await
+        self.read_in_time(ask).instrument(span!("read", db.system.name = "postgresql")).await
     }
 
-    async fn read_within<T>(
+    async fn read_in_time<T>(
         &self,
-        limit: Duration,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
+        let limit = self.timeouts().read;
         let deadline = Instant::now() + limit;
         let mut attempts = 1;
         loop {
