@@ -13,8 +13,8 @@
 //! 100 has committed, P is delivered. Delivering a provider twice would do no harm, because rows are
 //! read completely and not applied as differences.
 //!
-//! While snapshots stay the same, a refresh only compares the present one with the last, which is a cheaper
-//! statement.
+//! While snapshots have stayed the same for some refreshes, a refresh only compares the present one with the last,
+//! which is a cheaper statement.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -48,6 +48,9 @@ const IDLE: Duration = Duration::from_secs(1);
 pub(super) const RELOAD_ABOVE: usize = 20_000;
 /// Maximum number of changed providers that are applied on the feed's own thread.
 const APPLY_INLINE_MAX: usize = 100;
+/// Number of equal snapshots in a row after which a refresh compares snapshots first. Beside writers of other replicas
+/// a single one means nothing: the comparison would be a round trip in vain.
+const SAME_SNAPSHOTS_MIN: u32 = 4;
 /// Maximum number of requests waiting for a refresh.
 const WAITING_MAX: usize = 65_536;
 
@@ -84,7 +87,7 @@ impl Feed {
             conn: None,
             plans,
             read_point: None,
-            is_quiet: false,
+            same_snapshots: 0,
             reloads: reloads.clone(),
         };
         let known = Arc::new(ArcSwap::from_pointee(KnownWorld::default()));
@@ -159,8 +162,8 @@ struct Reader {
     conn: Option<(PgConnection, Arc<Term>)>,
     plans: StatementPlans,
     read_point: Option<ReadPoint>,
-    /// Whether the last two snapshots were the same. If so, a refresh compares snapshots first.
-    is_quiet: bool,
+    /// Number of refreshes in a row that found the snapshot of the one before.
+    same_snapshots: u32,
     reloads: Reloads,
 }
 
@@ -243,7 +246,7 @@ impl Reader {
     ) -> Result<()> {
         self.plans.renew(conn).await?;
         if let Some(read_point) = &self.read_point {
-            if self.is_quiet
+            if self.same_snapshots >= SAME_SNAPSHOTS_MIN
                 && world_rows::is_unchanged(conn, &read_point.snapshot, &read_point.identity)
                     .await?
             {
@@ -253,7 +256,11 @@ impl Reader {
                 Delta::Changes { identity, snapshot, changes, keys }
                     if identity.as_ref() == Some(&read_point.identity) && keys <= RELOAD_ABOVE =>
                 {
-                    self.is_quiet = snapshot == read_point.snapshot;
+                    self.same_snapshots = if snapshot == read_point.snapshot {
+                        self.same_snapshots.saturating_add(1)
+                    } else {
+                        0
+                    };
                     let read_point = ReadPoint { snapshot, identity: read_point.identity.clone() };
                     let mut world = Arc::clone(&known.load().world);
                     if keys > 0 {
