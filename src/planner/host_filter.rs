@@ -290,8 +290,13 @@ impl<'s> FilterContext<'s> {
             if budget.is_spent_after(1 + 8 * groups.len()) {
                 break;
             }
-            let present = server.present.as_ref().filter(|_| server.is_fixed());
-            let host = present.and_then(|it| self.topology.host_of(self.world, &it.holds));
+            let (present, groups) = match &server.present {
+                Some(present) if server.is_fixed() => (present, groups),
+                // Its instance stays in the groups that it was in, while the server gets another hold.
+                Some(present) if server.resized && !present.ours => (present, &present.groups),
+                Some(_) | None => continue,
+            };
+            let host = self.topology.host_of(self.world, &present.holds);
             let Some(root) = host.filter(|_| !groups.is_empty()) else { continue };
             for level in Level::ALL {
                 let Some(unit) = self.topology.unit(&root, level) else { continue };

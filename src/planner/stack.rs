@@ -202,6 +202,8 @@ pub struct Present {
     pub holds: Vec<(ProviderId, ClassId, i64)>,
     /// Whether the plan releases them when the server moves. Allocations of an instance do not belong to the plan.
     pub ours: bool,
+    /// The stored groups that the server was in.
+    pub groups: BTreeSet<Uuid>,
 }
 
 /// A group of servers.

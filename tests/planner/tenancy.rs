@@ -124,6 +124,32 @@ async fn a_ticket_of_another_project_opens_no_exclusive_host() {
     finish(&site, &before).await;
 }
 
+/// A server leaves an exclusivity group and grows, while its instance, in the group, is on the host: the host stays closed
+/// to all others, the new hold of the server included.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_stays_exclusive_while_the_instance_of_a_leaving_server_is_there() {
+    let site = Site::new().await;
+    let providers = site.racks(1, 2, [8, 1, 1]).await;
+    let before = usages(&site).await;
+    store_group(&site, "own", "exclusivity", "host", &[ONE]).await;
+    let member = site.tenant(ONE);
+    let mut a = server("a", 1);
+    a["locations"] = json!(["r01h01"]);
+    let resources = json!({"a": a, "g": named("exclusivity", "own", &["a"])});
+    let made = create(&member, "stack", resources).await;
+    assert_eq!(host(&made, "a"), "r01h01");
+    let instance = Uuid::new_v4();
+    reserve_for(&member, "a", instance).await;
+    arrive_of(&site, ONE, instance, providers[0], 1).await;
+    let update = json!({"action": "update", "resources": {"a": server("a", 2)}});
+    let why = member.put("/v1/plans/stack", update.clone()).await.explanation(409);
+    assert!(why.contains("1 is kept for exclusivity group own"), "{why}");
+    site.placement().delete(&format!("/allocations/{instance}")).await.expect(204);
+    member.put("/v1/plans/stack", update).await.expect(201);
+    member.delete("/v1/plans/stack").await.expect(204);
+    finish(&site, &before).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stacks_are_those_of_a_project() {
     let site = Site::new().await;

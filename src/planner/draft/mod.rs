@@ -210,7 +210,8 @@ impl Draft {
                     (&before.zone, &before.locations) == (&entry.zone, &entry.locations)
                 });
                 let ours = row.is_hold();
-                server.present = Some(Present { holds: row.holds.clone(), ours });
+                let (holds, groups) = (row.holds.clone(), row.groups.iter().copied().collect());
+                server.present = Some(Present { holds, ours, groups });
                 server.resized = !same;
                 server.fixed = same && stays;
                 // Its instance has no allocations at present, and may get them again without the planner.
