@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
 use super::values::{count, seconds};
 use crate::http::app::PlannerSettings;
 use crate::http::edge::listener::Endpoint;
+use crate::model::{Goal, PlacementPolicy};
 use crate::planner::headroom::HeadroomShare;
 use crate::store::planner::caps::Caps;
 
@@ -43,6 +45,12 @@ pub enum Exclusivity {
     Enforce,
     /// The allocation is admitted and logged.
     Report,
+}
+
+/// Parser of the names of goals.
+fn goal() -> impl TypedValueParser<Value = Goal> {
+    let names = PossibleValuesParser::new(Goal::ALL.map(Goal::name));
+    names.try_map(|name| Goal::named(&name).ok_or("is not a policy"))
 }
 
 /// Options of the planner.
@@ -89,6 +97,11 @@ pub struct PlannerOptions {
     /// For example, the host pdk15r05c001 is in the rack pdk15r05.
     #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub planner_host_names: bool,
+
+    /// Policy by which plans choose storage backends for volumes: on as few as possible, evenly by number, or
+    /// evenly by use.
+    #[arg(long, default_value = "spread", value_name = "POLICY", value_parser = goal())]
+    pub planner_volume_policy: Goal,
 
     /// Share of the capacity of a resource class that plans leave free on every provider, in percent;
     /// may be repeated.
@@ -145,6 +158,7 @@ impl PlannerOptions {
         PlannerSettings {
             timeout_max: self.planner_timeout_max,
             host_names: self.planner_host_names,
+            volume_policy: PlacementPolicy::of_hosts(self.planner_volume_policy),
             held_hosts: self.planner_held_hosts,
             hold_seconds: (self.planner_hold_ttl > 0).then_some(self.planner_hold_ttl),
             caps: Caps {

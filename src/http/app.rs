@@ -14,6 +14,7 @@ use crate::http::api::refused::{RefusedRequests, RefusedSettings};
 use crate::http::layers::cors::Cors;
 use crate::http::layers::identity::Identity;
 use crate::http::layers::proxy::Trusted;
+use crate::model::{Goal, PlacementPolicy};
 use crate::planner::headroom::{Headroom, HeadroomShare};
 use crate::search::{Ranking, Strategy};
 use crate::store::Store;
@@ -247,6 +248,8 @@ pub struct PlannerSettings {
     pub turn_wait: Duration,
     /// Whether racks are derived from host names where no trait names one.
     pub host_names: bool,
+    /// The policy for volumes.
+    pub volume_policy: PlacementPolicy,
     /// Whether candidates include hosts that have room only in a hold of the requested amounts.
     pub held_hosts: bool,
     /// Seconds after the last change of a plan until its holds end; `None`: never.
@@ -269,6 +272,7 @@ impl Default for PlannerSettings {
             timeout_max: Duration::from_secs(4),
             turn_wait: Duration::from_secs(5),
             host_names: false,
+            volume_policy: PlacementPolicy::of_hosts(Goal::Spread),
             held_hosts: true,
             hold_seconds: Some(86_400),
             caps: Caps::default(),

@@ -1,5 +1,7 @@
 //! Names of traits with a meaning for Berth.
 
+use super::Level;
+
 /// A provider with this trait offers its inventory to all trees with a member in one of its aggregates.
 pub const SHARING: &str = "MISC_SHARES_VIA_AGGREGATE";
 
@@ -13,6 +15,13 @@ pub const COMPUTE_DISABLED: &str = "COMPUTE_STATUS_DISABLED";
 pub const STORAGE: &str = "CUSTOM_STORAGE_BACKEND";
 /// Prefix of traits of a storage backend that name its volume types.
 pub const VOLUME_TYPE_PREFIX: &str = "CUSTOM_VOLUME_TYPE_";
+
+/// A storage backend with one of these traits serves servers of its own host, rack or cluster only.
+pub const STORAGE_REACH: [(&str, Level); 3] = [
+    ("CUSTOM_STORAGE_REACH_HOST", Level::Host),
+    ("CUSTOM_STORAGE_REACH_RACK", Level::Rack),
+    ("CUSTOM_STORAGE_REACH_CLUSTER", Level::Cluster),
+];
 
 /// Prefix of the trait of a host that names its rack.
 pub const RACK_PREFIX: &str = "CUSTOM_RACK_";

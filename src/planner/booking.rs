@@ -399,6 +399,7 @@ mod tests {
             broken: Vec::new(),
             cost: Cost::default(),
             bound: Cost::default(),
+            stopped: None,
             alternatives: Vec::new(),
         }
     }

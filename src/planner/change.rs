@@ -14,9 +14,10 @@ use super::flavor::Flavor;
 use super::ids::{canonical, same};
 use super::json::Object;
 use super::plan::Plan;
+use super::policy::StoredLevel;
 use super::rejection::Rejection;
 use super::stack::HostNames;
-use crate::model::{Bug, PlacementPolicy, traits};
+use crate::model::{Bug, Level, PlacementPolicy, traits};
 use crate::world::World;
 
 /// A change to a stored plan.
@@ -149,6 +150,7 @@ impl PlanChange {
             document.set_policy(*policy);
         }
         document.volumes = document.volumes || has_storage(&current.world);
+        document.attachment_level = attachment_level(&current.world).map(StoredLevel);
         document.pipes = document.pipes || has_bandwidth(&current.world);
         Ok(Some(document))
     }
@@ -157,6 +159,12 @@ impl PlanChange {
 /// Returns whether there is a storage backend on which volumes can be placed.
 pub(crate) fn has_storage(world: &World) -> bool {
     world.trait_id(traits::STORAGE).is_some_and(|id| world.trait_in_use(id))
+}
+
+/// The lowest level within which a storage backend serves servers; `None`: all backends serve all servers.
+pub(crate) fn attachment_level(world: &World) -> Option<Level> {
+    let is_in_use = |name: &str| world.trait_id(name).is_some_and(|id| world.trait_in_use(id));
+    traits::STORAGE_REACH.iter().find(|(name, _)| is_in_use(name)).map(|(_, level)| *level)
 }
 
 /// Returns whether a provider has an inventory of each class of bandwidth.

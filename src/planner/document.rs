@@ -11,7 +11,7 @@ use super::demands::ProviderDemands;
 use super::flavor::{Flavor, FlavorRules, Size};
 use super::ids::canonical;
 use super::json::Object;
-use super::policy::StoredPolicy;
+use super::policy::{StoredLevel, StoredPolicy};
 use super::rejection::Rejection;
 use super::template::{self, RootDisk, ServerEntry, Sizing, Template};
 use crate::model::{Bug, Goal, PlacementPolicy, traits};
@@ -38,6 +38,10 @@ pub(crate) struct Document {
     /// are ignored.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) pipes: bool,
+    /// The level at which attachments bind volumes to servers: that within which storage backends reached servers when
+    /// the plan was made or updated. `None`: they reached all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attachment_level: Option<StoredLevel>,
     /// Hosts allowed for all servers.
     pub(crate) locations: Option<Vec<String>>,
     /// Whether the servers are spread, for versions without policies.
@@ -91,13 +95,22 @@ impl Document {
     /// # Errors
     /// `Invalid`, with the faulty resource.
     pub(crate) fn template(&self) -> Result<Template, Rejection> {
-        let template = template::read(&self.resources)?;
-        Ok(self.limited(template))
+        Ok(self.limited(self.whole_template()?))
     }
 
-    /// Removes the types of resources that this plan ignores: volumes, pipes.
+    /// Like [`Self::template`], with the types of resources that this plan ignores.
+    pub(crate) fn whole_template(&self) -> Result<Template, Rejection> {
+        template::read(&self.resources)
+    }
+
+    /// Removes the types of resources that this plan ignores: volumes, attachments, pipes.
     pub(crate) fn limited(&self, template: Template) -> Template {
-        let template = if self.volumes { template } else { template.without_volumes() };
+        let level = self.attachment_level.map(|StoredLevel(level)| level);
+        let template = if self.volumes {
+            template.with_attachments(level)
+        } else {
+            template.without_volumes()
+        };
         if self.pipes { template } else { template.without_pipes() }
     }
 

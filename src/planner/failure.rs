@@ -27,7 +27,12 @@ impl Failure {
 
     /// The failure for a spent budget.
     pub(super) fn of_end(budget: &Budget<'_>) -> Self {
-        if budget.is_full() {
+        Self::of_search(budget.is_full())
+    }
+
+    /// The failure for a search that ended because the memory or the time ran out.
+    pub(super) fn of_search(is_full: bool) -> Self {
+        if is_full {
             return Self::Invalid(
                 "the search for places needs more memory than a plan may use: there are too many servers of \
                  different sizes and groups, and hosts; request fewer servers at a time"

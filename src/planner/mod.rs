@@ -48,4 +48,4 @@ pub use self::failure::{ConditionCount, Demand, Explanation, Failure, HostCounts
 pub use self::placement::{
     Alternative, BrokenRule, Placed, PlacedStack, SolvingTime, location, places, providers_of,
 };
-pub use crate::solver::Progress;
+pub use crate::solver::{Progress, Spent};

@@ -9,11 +9,12 @@ use uuid::Uuid;
 use super::compose::{Composed, compose};
 use super::explanation::{Case, explanation};
 use super::failure::{Explanation, Failure};
-use super::stack::{Stack, Surroundings};
+use super::stack::{ServerKind, Stack, Surroundings};
 use super::topology::Topology;
-use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, ProviderId};
+use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, PlacementPolicy, ProviderId};
 use crate::solver::{
-    Budget, Cost, Outcome, Progress, Solution, explain_within, solve_other, solve_within,
+    Budget, Cost, Outcome, PlacementProblem, Progress, Solution, Spent, TwoSteps, explain_within,
+    solve_other,
 };
 use crate::world::{Provider, World};
 
@@ -47,6 +48,8 @@ pub struct PlacedStack {
     pub cost: Cost,
     /// A lower bound of the cost. If it equals the cost, the placement is optimal.
     pub bound: Cost,
+    /// The reason why the search ended; `None`: the placement is optimal.
+    pub stopped: Option<Spent>,
     /// Other placements, the best first, if requested.
     pub alternatives: Vec<Alternative>,
     /// Rules that servers break which stay on their hosts.
@@ -75,6 +78,8 @@ pub struct Alternative {
     pub cost: Cost,
     /// A lower bound of the cost of every placement except the better ones.
     pub bound: Cost,
+    /// The reason why the search ended; `None`: no other placement is better.
+    pub stopped: Option<Spent>,
 }
 
 /// The place of one server.
@@ -108,29 +113,30 @@ pub fn places(
     let (present, positions) = stack.present();
     // Each placement gets an equal share of the time.
     let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
-    let mut is_up = || time.is_share_up(1, shares);
+    let is_volume = present.servers.iter().map(|it| it.kind == ServerKind::Volume).collect();
+    let search = Search { is_volume, volume_policy: around.volume_policy, time, shares };
+    let mut is_up = || search.is_up(1);
     let mut is_enough = |found| time.is_enough(found);
     let threads = || time.threads();
     let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
     let composed = compose(world, &present, around, &mut budget)?;
-    match solve_within(&composed.problem, &mut budget) {
-        Outcome::Placed(solution) => {
+    match search.run(&composed.problem, &[], 1, &mut budget)? {
+        Some(solution) => {
             let placed = placed(&composed, &present, &solution)?;
             let units = units(&composed.world, &present, around, &placed);
             let mut all = vec![None; stack.servers.len()];
-            for (position, placed) in positions.into_iter().zip(placed) {
-                if let Some(place) = all.get_mut(position) {
+            for (position, placed) in positions.iter().zip(placed) {
+                if let Some(place) = all.get_mut(*position) {
                     *place = Some(placed);
                 }
             }
-            let alternatives = alternatives(&composed, stack, &solution, time)?;
+            let alternatives = alternatives(&composed, &positions, stack, &solution, &search)?;
             let broken = broken_rules(&composed, &present);
-            let Solution { cost, bound, .. } = *solution;
-            Ok(PlacedStack { places: all, units, cost, bound, alternatives, broken })
+            let Solution { cost, bound, stopped, .. } = *solution;
+            Ok(PlacedStack { places: all, units, cost, bound, stopped, alternatives, broken })
         }
-        Outcome::OutOfTime => Err(Failure::of_end(&budget)),
-        Outcome::Impossible if !explains => Err(Failure::NoPlaces(Explanation::default())),
-        Outcome::Impossible => {
+        None if !explains => Err(Failure::NoPlaces(Explanation::default())),
+        None => {
             let kept = budget.kept();
             let mut is_over = || time.is_up(GRACE);
             let mut budget = Budget::new(&mut is_over);
@@ -141,6 +147,78 @@ pub fn places(
                 Case { world, stack: &present, around, composed: &composed, conflict: &conflict };
             Err(Failure::NoPlaces(explanation(&case, &mut budget)))
         }
+    }
+}
+
+/// The searches for one stack, each in an equal share of the time.
+struct Search<'s> {
+    /// For each server, whether it is a volume.
+    is_volume: Vec<bool>,
+    volume_policy: PlacementPolicy,
+    time: &'s dyn SolvingTime,
+    shares: u32,
+}
+
+/// Number of parts of a share, of which the last is for volumes alone.
+const PARTS: u32 = 4;
+
+impl Search<'_> {
+    fn has_volumes(&self) -> bool {
+        self.is_volume.contains(&true)
+    }
+
+    /// Returns whether the time in a share is over, except for the part that is for volumes.
+    fn is_up(&self, share: u32) -> bool {
+        if self.has_volumes() {
+            let parts = share.saturating_mul(PARTS).saturating_sub(1);
+            self.time.is_share_up(parts, self.shares.saturating_mul(PARTS))
+        } else {
+            self.time.is_share_up(share, self.shares)
+        }
+    }
+
+    /// Searches for a placement other than the known ones in a share of the time, and in a budget for all but its last
+    /// part. `None`: there is none.
+    ///
+    /// # Errors
+    /// The search ended before it found one.
+    fn run(
+        &self,
+        problem: &PlacementProblem,
+        known: &[Vec<usize>],
+        share: u32,
+        budget: &mut Budget<'_>,
+    ) -> Result<Option<Box<Solution>>, Failure> {
+        if !self.has_volumes() {
+            return found(solve_other(problem, known, budget), budget.is_full());
+        }
+        let kept = budget.kept();
+        budget.is_spent_with(16 * (problem.hosts.len() + problem.servers.len()));
+        let is_volume = |server: usize| self.is_volume.get(server) == Some(&true);
+        let steps = TwoSteps::new(problem, is_volume, self.volume_policy);
+        let mut is_up = || {
+            let parts = share.saturating_mul(PARTS);
+            self.time.is_share_up(parts, self.shares.saturating_mul(PARTS))
+        };
+        let mut is_enough = |found| self.time.is_enough(found);
+        let threads = || self.time.threads();
+        let mut second = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
+        second.is_spent_with(budget.kept());
+        let outcome = steps.solve(known, budget, &mut second);
+        budget.release_to(kept);
+        found(outcome, budget.is_full() || second.is_full())
+    }
+}
+
+/// The solution, or `None` if there is none.
+///
+/// # Errors
+/// The search ended before it found one: the memory or the time ran out.
+fn found(outcome: Outcome, is_full: bool) -> Result<Option<Box<Solution>>, Failure> {
+    match outcome {
+        Outcome::Placed(solution) => Ok(Some(solution)),
+        Outcome::Impossible => Ok(None),
+        Outcome::OutOfTime => Err(Failure::of_search(is_full)),
     }
 }
 
@@ -163,24 +241,24 @@ fn broken_rules(composed: &Composed, stack: &Stack) -> Vec<BrokenRule> {
 /// Other placements of a stack than its best, as many as requested and found in time.
 fn alternatives(
     composed: &Composed,
+    positions: &[usize],
     stack: &Stack,
     best: &Solution,
-    time: &dyn SolvingTime,
+    search: &Search<'_>,
 ) -> Result<Vec<Alternative>, Failure> {
     let hosts_of = |solution: &Solution| -> Vec<usize> {
         solution.assignments.iter().map(|it| it.host).collect()
     };
-    let (_, positions) = stack.present();
-    let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
+    let time = search.time;
     let mut known = vec![hosts_of(best)];
     let mut found = Vec::new();
-    for share in 2..=shares {
-        let mut is_up = || time.is_share_up(share, shares);
+    for share in 2..=search.shares {
+        let mut is_up = || search.is_up(share);
         let mut is_enough = |found| time.is_enough(found);
         let threads = || time.threads();
         let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
-        let outcome = solve_other(&composed.problem, &known, &mut budget);
-        let Outcome::Placed(solution) = outcome else { break };
+        let other = search.run(&composed.problem, &known, share, &mut budget);
+        let Ok(Some(solution)) = other else { break };
         let places = hosts_of(&solution);
         let mut hosts = vec![None; stack.servers.len()];
         for (position, place) in positions.iter().zip(&places) {
@@ -191,8 +269,8 @@ fn alternatives(
             }
         }
         known.push(places);
-        let Solution { cost, bound, .. } = *solution;
-        found.push(Alternative { hosts, cost, bound });
+        let Solution { cost, bound, stopped, .. } = *solution;
+        found.push(Alternative { hosts, cost, bound, stopped });
     }
     found.sort_by(|one, other| one.cost.cmp(&other.cost));
     Ok(found)

@@ -10,6 +10,25 @@ use crate::model::{Goal, Level, PlacementPolicy};
 #[serde(try_from = "Names", into = "Names")]
 pub(crate) struct StoredPolicy(pub(crate) PlacementPolicy);
 
+/// The stored level of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct StoredLevel(pub(crate) Level);
+
+impl From<StoredLevel> for String {
+    fn from(StoredLevel(level): StoredLevel) -> Self {
+        level.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for StoredLevel {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        level(&name).map(Self)
+    }
+}
+
 /// The names in a policy.
 #[derive(Deserialize, Serialize)]
 struct Names {

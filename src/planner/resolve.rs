@@ -10,7 +10,7 @@ use super::document::Document;
 use super::flavor::Size;
 use super::group::StoredGroup;
 use super::rejection::Rejection;
-use super::stack::{Group, HostNames, Server, Stack};
+use super::stack::{Group, HostNames, Server, ServerKind, Stack};
 use super::template::{GroupRef, ServerEntry, Template};
 use crate::model::{Bug, GroupKind};
 use crate::solver::groups::{GROUPS_MAX, GroupError, Member, Terms};
@@ -74,6 +74,7 @@ fn servers(document: &Document, template: &Template) -> Result<Vec<Server>, Reje
         Ok(Server {
             id: entry.id.clone(),
             name: entry.name.clone(),
+            kind: if entry.is_volume { ServerKind::Volume } else { ServerKind::Server },
             size: size(document, entry)?,
             zone: entry.zone.clone(),
             aggregates: of_flavor(document, entry),

@@ -150,6 +150,8 @@ pub struct Server {
     pub id: String,
     /// Its name.
     pub name: String,
+    /// Whether it is a server or a volume.
+    pub kind: ServerKind,
     /// Its size.
     pub size: Size,
     /// The required availability zone.
@@ -193,6 +195,16 @@ impl Server {
         }
         Self { id: id.to_owned(), name: id.to_owned(), size, ..Self::default() }
     }
+}
+
+/// The kind of a resource that gets a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerKind {
+    /// A server, whose place is a host.
+    #[default]
+    Server,
+    /// A volume, whose place is a storage backend.
+    Volume,
 }
 
 /// The current place of a server.
@@ -240,4 +252,6 @@ pub struct Surroundings {
     pub aggregates: AggregateMetadata,
     /// Whether the racks of hosts without a trait for it are derived from their names.
     pub racks_by_names: bool,
+    /// The policy for volumes.
+    pub volume_policy: PlacementPolicy,
 }

@@ -16,7 +16,7 @@ use crate::observe::metrics::variant;
 use crate::observe::spans::{self, span};
 use crate::planner::PlacedStack;
 use crate::planner::booking::{self, BookingError, BookingPlan};
-use crate::planner::change::{PlanChange, has_bandwidth, has_storage};
+use crate::planner::change::{PlanChange, attachment_level, has_bandwidth, has_storage};
 use crate::planner::difference::StackRequest;
 use crate::planner::document::{self, Document};
 use crate::planner::draft::{CurrentPlan, Draft};
@@ -24,6 +24,7 @@ use crate::planner::draw::{self, Draw};
 use crate::planner::ids::canonical;
 use crate::planner::json::Object;
 use crate::planner::plan::Plan;
+use crate::planner::policy::StoredLevel;
 use crate::planner::stack::Surroundings;
 use crate::planner::template::Template;
 use crate::store;
@@ -79,11 +80,11 @@ impl Planning {
             new;
         let world = self.store.world().await?;
         let mut document = Document::new(resources, locations.clone(), policy);
-        (document.volumes, document.pipes) = (true, true);
         let key = canonical(&stack_id);
-        let template = document.template()?.of_request()?.of_stack(&key);
+        let template = document.whole_template()?.of_request()?.of_stack(&key);
         let request = Arc::new(StackRequest { template: template.clone(), locations, policy });
         document.volumes = has_storage(&world);
+        document.attachment_level = attachment_level(&world).map(StoredLevel);
         document.pipes = template.has_pipes() && has_bandwidth(&world);
         drop(world);
         let template = &document.limited(template);
@@ -270,7 +271,8 @@ impl Planning {
         } else {
             around.aggregates
         };
-        Ok(Surroundings { racks_by_names: self.host_names, aggregates, ..around })
+        let (racks_by_names, volume_policy) = (self.host_names, self.volume_policy);
+        Ok(Surroundings { aggregates, racks_by_names, volume_policy, ..around })
     }
 
     /// Chooses hosts in a turn, on a separate thread, and returns the turn. Without a turn no server needs a host.

@@ -132,14 +132,14 @@ impl SolverTurn {
         let all = self.watch.now().saturating_duration_since(self.began);
         // A search that ends between two checks of the time has its solution at the end.
         let first = self.first.get().copied().map_or(all, |first| first.min(all));
-        let proven = if solution.cost == solution.bound { "true" } else { "false" };
+        let proven = if solution.stopped.is_none() { "true" } else { "false" };
         counter!("berth_plans_solved_total", "proven" => proven).increment(1);
         histogram!("berth_planner_solve_duration_seconds").record(all);
         tracing::debug!(
             servers = solution.places.len(),
             first_us = first.as_micros(),
             all_us = all.as_micros(),
-            optimal = solution.cost == solution.bound,
+            stopped = ?solution.stopped,
             "hosts are chosen"
         );
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::fairness::turns::{Requester, Turns};
 use crate::fairness::watch::Watch;
+use crate::model::PlacementPolicy;
 use crate::planner::headroom::Headroom;
 use crate::planner::topology::Topology;
 use crate::store::planner::caps::Caps;
@@ -42,6 +43,8 @@ pub(crate) struct Planning {
     pub(crate) turn_wait: Duration,
     /// Whether racks are derived from the names of hosts without a trait for it.
     pub(crate) host_names: bool,
+    /// The policy for volumes.
+    pub(crate) volume_policy: PlacementPolicy,
     /// Limits on what each project may store.
     pub(crate) caps: Caps,
     /// The capacity that plans leave free.

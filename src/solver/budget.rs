@@ -21,6 +21,25 @@ pub enum Progress {
     AllButTheLastComponent,
 }
 
+/// The reason why a budget is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spent {
+    /// The time is up.
+    Time,
+    /// The caller has [enough](Budget::unless_enough).
+    Enough,
+    /// Only the last component of the cost could be better, and has not improved for long.
+    Idle,
+    /// The memory ran out.
+    Memory,
+}
+
+/// Minimum work without improvement after which a search is [idle](Spent::Idle): one or two seconds. Large
+/// problems improve in small steps.
+const IDLE_MIN: u64 = 1_500_000_000;
+/// A search is idle if it has worked this many times as long since the last improvement as before it.
+const IDLE_FACTOR: u64 = 2;
+
 /// The memory of one search with all of its threads, in numbers of eight bytes: 256 MiB.
 pub(super) const KEPT_MAX: usize = 32 << 20;
 
@@ -34,10 +53,11 @@ pub struct Budget<'t> {
     work: usize,
     work_per_look: usize,
     worked: u64,
+    /// The work until the last improvement.
+    improved_after: u64,
     kept: usize,
     kept_max: usize,
-    is_spent: bool,
-    is_full: bool,
+    spent: Option<Spent>,
     /// Number of threads that the search may use at present.
     threads: Option<&'t ThreadCount<'t>>,
     /// The memory in use by all threads, if there are several.
@@ -67,10 +87,10 @@ impl<'t> Budget<'t> {
             work: 0,
             work_per_look,
             worked: 0,
+            improved_after: 0,
             kept: 0,
             kept_max: KEPT_MAX,
-            is_spent: false,
-            is_full: false,
+            spent: None,
             threads: None,
             kept_by_all: None,
         }
@@ -107,12 +127,18 @@ impl<'t> Budget<'t> {
 
     /// Spends the remaining budget.
     pub(super) fn end(&mut self) {
-        self.is_spent = true;
+        self.spent = Some(Spent::Time);
     }
 
-    /// Records the progress.
+    /// Begins a search, which has found nothing yet.
+    pub(super) fn start(&mut self) {
+        self.progress = Progress::Nothing;
+    }
+
+    /// Records an improvement, with the progress.
     pub(super) fn found(&mut self, progress: Progress) {
         self.progress = self.progress.max(progress);
+        self.improved_after = self.worked;
     }
 
     /// A budget that checks the time at every call.
@@ -126,11 +152,11 @@ impl<'t> Budget<'t> {
     pub fn is_spent_after(&mut self, work: usize) -> bool {
         self.work = self.work.saturating_add(work);
         self.worked = self.worked.saturating_add(work as u64);
-        if self.work >= self.work_per_look && !self.is_spent {
+        if self.work >= self.work_per_look && self.spent.is_none() {
             self.work = 0;
-            self.is_spent = self.has_to_end();
+            self.spent = self.end_now();
         }
-        self.is_spent
+        self.is_spent()
     }
 
     /// Accounts for memory, in numbers of eight bytes, and for the work to fill it. Returns whether
@@ -141,8 +167,7 @@ impl<'t> Budget<'t> {
             Some(kept) => kept.fetch_add(numbers, Ordering::Relaxed).saturating_add(numbers),
         };
         if self.kept > self.kept_max {
-            self.is_full = true;
-            self.is_spent = true;
+            self.spent = Some(Spent::Memory);
         }
         self.is_spent_after(numbers)
     }
@@ -164,23 +189,38 @@ impl<'t> Budget<'t> {
 
     /// Checks the time now. Returns whether the budget is spent.
     pub fn is_spent_now(&mut self) -> bool {
-        self.is_spent = self.is_spent || self.has_to_end();
-        self.is_spent
+        self.spent = self.spent.or_else(|| self.end_now());
+        self.is_spent()
     }
 
-    fn has_to_end(&mut self) -> bool {
+    /// The reason to end now, if there is one.
+    fn end_now(&mut self) -> Option<Spent> {
         let progress = self.progress;
-        (self.is_time_up)() || self.is_enough.as_mut().is_some_and(|is_enough| is_enough(progress))
+        if (self.is_time_up)() {
+            return Some(Spent::Time);
+        }
+        if self.is_enough.as_mut().is_some_and(|is_enough| is_enough(progress)) {
+            return Some(Spent::Enough);
+        }
+        let idle_max = IDLE_MIN.max(self.improved_after.saturating_mul(IDLE_FACTOR));
+        let is_idle = progress == Progress::AllButTheLastComponent
+            && self.worked - self.improved_after >= idle_max;
+        is_idle.then_some(Spent::Idle)
     }
 
     /// Returns whether the budget is spent, as of the last check of the time.
     pub fn is_spent(&self) -> bool {
-        self.is_spent
+        self.spent.is_some()
+    }
+
+    /// The reason why the budget is spent, as of the last check of the time.
+    pub fn spent(&self) -> Option<Spent> {
+        self.spent
     }
 
     /// Returns whether the memory ran out, and not the time.
     pub fn is_full(&self) -> bool {
-        self.is_full
+        self.spent == Some(Spent::Memory)
     }
 }
 
@@ -204,21 +244,22 @@ impl Share {
     /// Records the work of a thread when it ends.
     pub(super) fn end(&self, budget: &Budget<'_>) {
         self.worked.fetch_add(budget.worked, Ordering::Relaxed);
-        self.is_full.fetch_or(budget.is_full, Ordering::Relaxed);
+        self.is_full.fetch_or(budget.is_full(), Ordering::Relaxed);
     }
 
     /// Returns the remainder when all threads have ended.
     pub(super) fn return_to(self, budget: &mut Budget<'_>) {
         budget.kept = self.kept.into_inner();
         budget.worked = budget.worked.saturating_add(self.worked.into_inner());
-        budget.is_full |= self.is_full.into_inner();
-        budget.is_spent |= budget.is_full;
+        if self.is_full.into_inner() {
+            budget.spent = Some(Spent::Memory);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, KEPT_MAX, Progress, WORK_PER_LOOK};
+    use super::{Budget, IDLE_MIN, KEPT_MAX, Progress, Spent, WORK_PER_LOOK};
 
     #[test]
     fn the_time_is_looked_at_after_a_bounded_amount_of_work() {
@@ -242,6 +283,24 @@ mod tests {
         budget.found(Progress::AllButTheLastComponent);
         budget.found(Progress::Nothing);
         assert!(budget.is_spent_now() && !budget.is_full());
+    }
+
+    #[test]
+    fn a_search_ends_when_it_has_not_improved_for_twice_as_long_as_before() {
+        let work = |looks: u64| usize::try_from(looks * IDLE_MIN).unwrap();
+        let mut never = || false;
+        let mut budget = Budget::new(&mut never);
+        budget.found(Progress::Placement);
+        assert!(!budget.is_spent_after(work(5)), "more than the last component may improve");
+        budget.found(Progress::AllButTheLastComponent);
+        assert!(!budget.is_spent_after(work(9)));
+        budget.found(Progress::AllButTheLastComponent);
+        assert!(!budget.is_spent_after(work(27)));
+        assert!(budget.is_spent_after(work(1)) && budget.spent() == Some(Spent::Idle));
+        let mut never = || false;
+        let mut budget = Budget::new(&mut never);
+        budget.found(Progress::AllButTheLastComponent);
+        assert!(!budget.is_spent_after(work(1) - 1) && budget.is_spent_after(WORK_PER_LOOK));
     }
 
     #[test]

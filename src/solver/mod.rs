@@ -9,18 +9,19 @@
 //! | module | holds |
 //! |---|---|
 //! | [`problem`] | the problem as plain data: hosts, pools, servers with their ways, rules |
+//! | [`budget`] | the time and memory that a search may take |
 //! | [`solution`] | the result as plain data: assignments, their [`Cost`], and its proven bound |
 //! | [`counted`] | the units that the policy counts |
 //! | [`utilisation`], [`fit`] | utilisation of units, and fit of hosts |
 //! | [`evaluation`] | the cost of a complete placement |
 //! | [`groups`] | converts nested affinity, diversity and exclusivity groups to rules |
-//! | [`budget`] | the time and memory that a search may take |
 //! | [`parallel`] | work on several threads within a budget |
 //! | [`union_find`], [`matching`] | disjoint sets, and bipartite matching by augmenting paths |
 //! | [`model`] | data derived from a problem once: units, loads, bundles and their kinds, symmetric hosts |
 //! | [`state`] | a partial placement: the hosts open to each bundle, and the remaining capacity |
 //! | [`bounds`] | lower bounds on the cost of completing a partial placement, and proofs that it is impossible |
 //! | [`search`] | presolve, branch and bound with restarts, ruin and recreate, large neighbourhood search |
+//! | [`steps`] | a problem in two steps, each with a policy |
 //! | [`explanation`] | a minimal set of demands that contradict each other |
 //!
 //! A module imports only modules above it in this table.
@@ -39,10 +40,11 @@ mod problem;
 mod search;
 mod solution;
 mod state;
+mod steps;
 mod union_find;
 mod utilisation;
 
-pub use self::budget::{Budget, Progress, ThreadCount};
+pub use self::budget::{Budget, Progress, Spent, ThreadCount};
 pub use self::explanation::{
     Conflict, UnitCount, count_units, explain, explain_within, hosts_for, is_impossible,
     minimal_subset,
@@ -54,6 +56,7 @@ pub use self::problem::{
 };
 pub use self::search::{solve, solve_other, solve_within};
 pub use self::solution::{Assignment, Cost, Counts, Outcome, Solution};
+pub use self::steps::TwoSteps;
 
 #[cfg(test)]
 mod tests;

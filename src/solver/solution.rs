@@ -2,6 +2,8 @@
 
 use std::cmp::{Ordering, Reverse};
 
+use super::budget::Spent;
+
 /// The cost of a placement. Costs are compared lexicographically: the first component that differs decides.
 /// Components that the [policy](super::PlacementPolicy) does not count are zero or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,6 +99,8 @@ pub struct Solution {
     /// A proven lower bound on the cost of every placement. Equal to `cost` if the placement is
     /// optimal.
     pub bound: Cost,
+    /// The reason why the search ended; `None`: the placement is optimal.
+    pub stopped: Option<Spent>,
 }
 
 /// The host of a server and the ways in which it is supplied there.

@@ -142,6 +142,7 @@ impl FromRequestParts<Arc<App>> for Planning {
             watch: app.watch.clone(),
             turn_wait: settings.turn_wait,
             host_names: settings.host_names,
+            volume_policy: settings.volume_policy,
             caps: settings.caps,
             headroom: app.headroom.clone(),
         })

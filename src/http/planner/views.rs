@@ -13,7 +13,7 @@ use crate::planner::group::StoredGroup;
 use crate::planner::json::Object;
 use crate::planner::plan::{Placement, PlanHead};
 use crate::planner::template::Ignored;
-use crate::planner::{Alternative, BrokenRule, ConditionCount, Demand, HostCounts};
+use crate::planner::{Alternative, BrokenRule, ConditionCount, Demand, HostCounts, Spent};
 use crate::planning::{Failure, ListedPlan, Planned};
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 use crate::solver::{Cost, Counts};
@@ -116,7 +116,8 @@ fn alternative(it: &Planned, other: &Alternative) -> Value {
     let policy = it.draft.stack.policy;
     json!({
         "placements": servers.collect::<Map<_, _>>(),
-        "optimal": other.cost == other.bound,
+        "optimal": other.stopped.is_none(),
+        "stopped": stopped(other.stopped),
         "cost": cost(&other.cost, policy),
         "bound": cost(&other.bound, policy),
     })
@@ -244,12 +245,24 @@ pub(super) fn quality(it: &Planned, hold_seconds: Option<u32>) -> Option<String>
     let cost = |it: &Cost| cost(it, policy);
     let quality = json!({
         "policy": {"name": policy.goal.name(), "level": policy.level.name()},
-        "optimal": solution.cost == solution.bound,
+        "optimal": solution.stopped.is_none(),
+        "stopped": stopped(solution.stopped),
         "cost": cost(&solution.cost),
         "bound": cost(&solution.bound),
         "hold_seconds": hold_seconds,
     });
     Some(quality.to_string())
+}
+
+/// The name of the reason why a search ended.
+fn stopped(why: Option<Spent>) -> &'static str {
+    match why {
+        None => "proven",
+        Some(Spent::Idle) => "no_improvement",
+        Some(Spent::Time) => "timeout",
+        Some(Spent::Enough) => "others_wait",
+        Some(Spent::Memory) => "memory",
+    }
 }
 
 /// Returns the cost components of a policy, in the order in which they are compared.

@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::entries::RootDisk;
-use super::properties::integer;
+use super::properties::{integer, reference};
 use crate::planner::json::Object;
 
 /// Returns the place of the root disk of a server with these properties.
@@ -31,6 +31,21 @@ pub(super) fn root_disk(properties: &Object) -> Result<RootDisk, String> {
     let older = devices(properties, "block_device_mapping")?;
     let is_on_volume = !has_image && older.into_iter().any(is_volume_of_heat);
     Ok(if is_on_volume { RootDisk::OnVolume } else { RootDisk::OnHost })
+}
+
+/// The volumes in the block devices of a server with these properties, by their references.
+pub(super) fn volumes(properties: Option<&Value>) -> impl Iterator<Item = &str> {
+    let properties = properties.and_then(Value::as_object);
+    let lists = ["block_device_mapping_v2", "block_device_mapping"].into_iter();
+    let lists = lists.filter_map(move |key| devices(properties?, key).ok()).flatten();
+    // In Nova's API, the volume is the source of the device.
+    let source = |device: &&Map<String, Value>| {
+        device.get("source_type").is_some_and(|source| source == "volume")
+    };
+    lists.filter_map(move |device| {
+        let uuid = device.get("uuid").filter(|_| source(&device));
+        reference(device.get("volume_id").or(uuid)?)
+    })
 }
 
 fn devices<'p>(properties: &'p Object, key: &str) -> Result<Vec<&'p Map<String, Value>>, String> {

@@ -96,7 +96,7 @@ pub(super) fn why_ignored(kind: &str) -> &'static str {
     match kind {
         "OS::Cinder::Volume" => "volumes are not planned: there is no storage backend",
         "OS::Cinder::VolumeAttachment" => {
-            "attachments are not planned: servers are placed without regard to their volumes"
+            "attachments are not planned: there is no storage backend"
         }
         kind if PIPES.contains(&kind) => {
             "pipes are not planned: no provider has an inventory of bandwidth"

@@ -11,7 +11,7 @@ mod pipes;
 mod properties;
 mod server_groups;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -23,10 +23,12 @@ pub(crate) use self::ignored::Ignored;
 use self::ignored::{unfollowed, unknown_properties, why_ignored};
 use self::names::{Names, Target};
 use self::pipes::PIPES;
-use self::properties::Properties;
+use self::properties::{Properties, reference};
 use self::server_groups::{GroupHint, ServerGroups};
 use super::json::Object;
 use super::rejection::Rejection;
+use crate::model::{GroupKind, Level};
+use crate::solver::groups::Terms;
 
 /// Maximum number of resources in a request.
 const RESOURCES_MAX: usize = 10_000;
@@ -34,6 +36,7 @@ const RESOURCES_MAX: usize = 10_000;
 const SERVER: &str = "OS::Nova::Server";
 const SERVER_GROUP: &str = "OS::Nova::ServerGroup";
 const VOLUME: &str = "OS::Cinder::Volume";
+const ATTACHMENT: &str = "OS::Cinder::VolumeAttachment";
 /// The resource types of groups, in all versions of the API.
 const ASSIGNMENTS: [&str; 4] = [
     "ATT::Valet::GroupAssignment",
@@ -41,6 +44,15 @@ const ASSIGNMENTS: [&str; 4] = [
     "ATT::CloudQoS::ResourceGroup",
     "ATT::QoS::ResourceGroup",
 ];
+
+/// The attachment of a volume to a server, by their positions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Attachment {
+    /// The id of its resource; `None`: it is a block device of the server.
+    id: Option<String>,
+    server: usize,
+    volume: usize,
+}
 
 /// The servers and groups of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,6 +65,8 @@ pub(crate) struct Template {
     pub(crate) ignored: Vec<Ignored>,
     /// The pipes with bandwidth that servers have: ids and types.
     pipes: Vec<(String, String)>,
+    /// The attachments of volumes, in the order of the request, and then those in block devices of servers.
+    attachments: Vec<Attachment>,
     /// The first fault of a server group, of a reference to one, or of the terms of a group. It makes a request
     /// invalid. A stored plan may have it, because these were not read when it was made; they are ignored then.
     fault: Option<String>,
@@ -96,6 +110,31 @@ impl Template {
         }
         for id in volumes {
             self.ignore(&id, VOLUME, why_ignored(VOLUME));
+        }
+        for id in std::mem::take(&mut self.attachments).into_iter().filter_map(|it| it.id) {
+            self.ignore(&id, ATTACHMENT, why_ignored(ATTACHMENT));
+        }
+        self
+    }
+
+    /// Binds each server and the volumes attached to it to one unit of a level; `None`: storage backends serve all
+    /// servers, and attachments bind nothing.
+    pub(crate) fn with_attachments(mut self, level: Option<Level>) -> Self {
+        let attachments = std::mem::take(&mut self.attachments);
+        let Some(level) = level else { return self };
+        let mut attached: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for Attachment { server, volume, .. } in attachments {
+            attached.entry(server).or_insert_with(|| vec![server]).push(volume);
+        }
+        for (server, members) in attached {
+            let Some(server) = self.servers.get(server) else { continue };
+            self.groups.push(GroupEntry {
+                name: format!("attachments of {}", server.name),
+                which: GroupRef::Here(GroupKind::Affinity, level, Terms::default()),
+                is_server_group: false,
+                servers: members,
+                groups: Vec::new(),
+            });
         }
         self
     }
@@ -203,6 +242,9 @@ struct Reader<'r> {
     hints: Vec<(usize, &'r str, &'r Value)>,
     volumes: Vec<ServerEntry>,
     pipes: Vec<Entry<'r>>,
+    attachments: Vec<Entry<'r>>,
+    /// The volumes in block devices of servers, by the position of the server.
+    devices: Vec<(usize, &'r str)>,
 }
 
 impl<'r> Reader<'r> {
@@ -214,6 +256,8 @@ impl<'r> Reader<'r> {
                 self.names.add(id, name, Target::Server(position))?;
                 let hints = server_groups::hints(entry.raw_properties());
                 self.hints.extend(hints.map(|hints| (position, id, hints)));
+                let devices = boot::volumes(entry.raw_properties());
+                self.devices.extend(devices.map(|volume| (position, volume)));
                 let (server, fault) = entry.server()?;
                 self.template.servers.push(server);
                 if let Some(why) = fault {
@@ -241,6 +285,10 @@ impl<'r> Reader<'r> {
             kind if PIPES.contains(&kind) => {
                 self.names.add(id, name, Target::Nothing)?;
                 self.pipes.push(entry);
+            }
+            ATTACHMENT => {
+                self.names.add(id, name, Target::Nothing)?;
+                self.attachments.push(entry);
             }
             kind => {
                 self.names.add(id, name, Target::Nothing)?;
@@ -283,8 +331,35 @@ impl<'r> Reader<'r> {
             self.template.groups.push(group);
         }
         self.template.connect(&self.pipes, &self.names);
+        self.attach();
         self.follow_hints();
         Ok(self.template)
+    }
+
+    /// Adds the attachments of volumes to servers.
+    fn attach(&mut self) {
+        let template = &mut self.template;
+        for entry in &self.attachments {
+            let properties = entry.raw_properties();
+            let find = |key: &str| self.names.find(reference(properties?.get(key)?)?);
+            match (find("instance_uuid"), find("volume_id")) {
+                (Some(Target::Server(server)), Some(Target::Volume(volume))) => {
+                    let (id, volume) = (Some(entry.id.to_owned()), self.names.servers + volume);
+                    template.attachments.push(Attachment { id, server, volume });
+                }
+                _ => template.ignore(
+                    entry.id,
+                    ATTACHMENT,
+                    "instance_uuid and volume_id are not a server and a volume of the request",
+                ),
+            }
+        }
+        for (server, volume) in &self.devices {
+            if let Some(Target::Volume(volume)) = self.names.find(volume) {
+                let (server, volume) = (*server, self.names.servers + volume);
+                template.attachments.push(Attachment { id: None, server, volume });
+            }
+        }
     }
 
     /// Adds servers to the server groups in their scheduler hints.

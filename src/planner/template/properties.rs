@@ -219,6 +219,11 @@ pub(super) fn text(id: &str, key: &str, value: &Value) -> Result<String, Rejecti
     text.map_err(|fault| wrong(id, format!("{key}: {fault}")))
 }
 
+/// The id or name of a resource in a reference to it: a text, or `{"get_resource": TEXT}`.
+pub(super) fn reference(value: &Value) -> Option<&str> {
+    value.get("get_resource").unwrap_or(value).as_str()
+}
+
 /// The members of a group: ids or names, or `{"get_resource": id}`.
 pub(super) fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
     let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;

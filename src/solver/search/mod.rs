@@ -45,12 +45,6 @@ const DEAD_ENDS_LAST: u64 = 1024;
 const STEPS_FIRST: u64 = 256;
 const STEPS_FOR_DEAD_END: u64 = 32;
 
-/// Minimum number of dead ends of the last of [`ROUNDS_IDLE`] rounds without improvement after which a search ends
-/// although the fit or the load, and only these, could be better.
-const DEAD_ENDS_IDLE: u64 = 4096;
-/// Number of rounds without improvement for that.
-const ROUNDS_IDLE: u32 = 3;
-
 /// Places all servers at the lowest cost found before `is_time_up` returns true.
 ///
 /// `is_time_up` is called after each fraction of a millisecond, always after the same amount of work. If it counts
@@ -106,6 +100,7 @@ fn search_for(
     objective: Objective,
     known: &[Vec<usize>],
 ) -> Outcome {
+    budget.start();
     let model = Model::of(problem, budget);
     if budget.is_spent() {
         return Outcome::OutOfTime;
@@ -134,15 +129,16 @@ fn search_for(
         Objective::Optimal => least.clone(),
         Objective::Feasible => Cost { moved: u64::MAX, ..Cost::default() },
     };
-    let mut search = BranchAndBound::new(&model, &limits, target, least.clone());
+    let mut search = BranchAndBound::new(&model, &limits, target, least);
     search.exclude(known, budget);
     let dead_ends_last = if objective == Objective::Feasible { DEAD_ENDS_LAST } else { u64::MAX };
-    let is_all = rounds(&mut search, &mut state, dead_ends_last, &least, budget);
+    let is_all = rounds(&mut search, &mut state, dead_ends_last, budget);
     match search.best {
         Some(best) => {
             let Incumbent { cost, assignments, .. } = Arc::unwrap_or_clone(best);
             let bound = if is_all { cost.clone() } else { search.pricing.least.min(cost.clone()) };
-            Outcome::Placed(Box::new(Solution { assignments, cost, bound }))
+            let stopped = budget.spent().filter(|_| bound < cost);
+            Outcome::Placed(Box::new(Solution { assignments, cost, bound, stopped }))
         }
         None if is_all => Outcome::Impossible,
         None => Outcome::OutOfTime,
@@ -155,7 +151,6 @@ fn rounds<'p>(
     search: &mut BranchAndBound<'p>,
     state: &mut State<'p>,
     dead_ends_last: u64,
-    least: &Cost,
     budget: &mut Budget<'_>,
 ) -> bool {
     let is_optimised = dead_ends_last == u64::MAX;
@@ -166,12 +161,11 @@ fn rounds<'p>(
         return false;
     }
     let Some(count) = budget.threads().filter(|_| is_optimised) else {
-        return branch(search, state, (dead_ends_last, least), None, budget);
+        return branch(search, state, dead_ends_last, None, budget);
     };
     std::thread::scope(|scope| {
         let mut threads = Threads::new(scope, count, search);
-        let bounds = (dead_ends_last, least);
-        let is_all = branch(search, state, bounds, Some(&mut threads), budget);
+        let is_all = branch(search, state, dead_ends_last, Some(&mut threads), budget);
         threads.end();
         search.take_over(budget);
         is_all
@@ -182,15 +176,13 @@ fn rounds<'p>(
 fn branch<'scope, 'p: 'scope>(
     search: &mut BranchAndBound<'p>,
     state: &mut State<'p>,
-    (dead_ends_last, least): (u64, &Cost),
+    dead_ends_last: u64,
     mut threads: Option<&mut Threads<'scope, '_>>,
     budget: &mut Budget<'_>,
 ) -> bool {
     let mut dead_ends = DEAD_ENDS_FIRST;
     let mut round = 0;
-    let mut idle = 0;
     while dead_ends <= dead_ends_last {
-        let before = search.best.as_ref().map(|found| found.cost.clone());
         if let Some(threads) = &mut threads {
             threads.start(search, state, budget);
         }
@@ -215,12 +207,6 @@ fn branch<'scope, 'p: 'scope>(
             improve(search, state, dead_ends, budget);
         }
         if budget.is_spent() || search.has_reached_target() {
-            return false;
-        }
-        let now = search.best.as_ref().map(|found| &found.cost);
-        idle = if now == before.as_ref() { idle + 1 } else { 0 };
-        let only_sums = now.is_some_and(|now| now.without_sums() == least.without_sums());
-        if only_sums && idle >= ROUNDS_IDLE && dead_ends >= DEAD_ENDS_IDLE {
             return false;
         }
         dead_ends = dead_ends.saturating_mul(2);

@@ -6,6 +6,7 @@ mod affinity;
 mod exhaustive;
 mod lagrangian;
 mod room;
+mod steps;
 mod threads;
 
 use std::sync::Arc;

@@ -266,7 +266,15 @@ impl Store {
         let known = groups.iter().copied().collect();
         let (exclusive, names) = self.exclusive_hosts().await?;
         let aggregates = AggregateMetadata::default();
-        Ok(Surroundings { occupied, known, exclusive, names, aggregates, racks_by_names: false })
+        let around = Surroundings {
+            occupied,
+            known,
+            exclusive,
+            names,
+            aggregates,
+            ..Surroundings::default()
+        };
+        Ok(around)
     }
 
     /// Reads the hosts that groups have exclusively, and the names of these groups.
