@@ -1,7 +1,7 @@
 //! Changes that requests make to a stored plan. Each turns the [current plan](CurrentPlan) into the [`Draft`] of
 //! its desired state.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -48,15 +48,15 @@ pub(crate) enum PlanChange {
         /// Whether servers may leave their hosts whose instances have arrived.
         may_migrate: bool,
     },
-    /// Action `migrate`: one server moves to another host.
+    /// Action `migrate`: servers move to other hosts.
     Migrate {
-        /// The instance, or its orchestration id.
-        server: String,
+        /// The instances, or their orchestration ids.
+        servers: Vec<String>,
         /// Hosts to avoid.
         excluded: Vec<String>,
         /// Allowed hosts; `None`: any.
         locations: Option<Vec<String>>,
-        /// Whether the other servers of its affinity groups move with it.
+        /// Whether the other servers of their affinity groups move with them.
         with_mates: bool,
     },
     /// `POST /v1/placements/{placement}`: reserves a placement.
@@ -96,12 +96,8 @@ impl PlanChange {
                 }
                 Ok(draft)
             }
-            Self::Migrate { server, excluded, locations, with_mates } => {
-                let mut draft = migrate(current, server, excluded, *with_mates)?;
-                if let (Some(at), Some(list)) = (draft.find(server), locations) {
-                    limit(&mut draft, at, list);
-                }
-                Ok(draft)
+            Self::Migrate { servers, excluded, locations, with_mates } => {
+                migrate(current, servers, excluded, locations.as_deref(), *with_mates)
             }
             Self::Reserve { placement, resource_id, locations, replan } => {
                 let mut draft = current.draft()?;
@@ -240,24 +236,30 @@ fn pin_instances(draft: &mut Draft, current: &CurrentPlan) {
 
 fn migrate(
     current: &CurrentPlan,
-    server: &str,
+    servers: &[String],
     excluded: &[String],
+    locations: Option<&[String]>,
     with_mates: bool,
 ) -> Result<Draft, Rejection> {
     let mut draft = current.draft()?;
-    let at = draft.find(server).ok_or_else(|| {
+    let moving = draft.find_all(servers).map_err(|server| {
         Rejection::Invalid(format!("Unknown resource or orchestration id: {server}"))
     })?;
-    draft.skip_lost(Some(at));
+    draft.skip_lost(&moving);
     let excluded: HostNames = Arc::new(excluded.iter().cloned().collect());
-    draft.let_move(at, &excluded);
-    let home = draft.servers.get(at).and_then(|server| server.placement.as_ref());
-    let home = home.and_then(|placement| current.location(placement));
-    if let (Some(demand), Some(home)) = (draft.stack.servers.get_mut(at), home) {
-        demand.excluded.push(Arc::new(HashSet::from([home])));
+    for at in &moving {
+        draft.let_move(*at, &excluded);
+        let home = draft.servers.get(*at).and_then(|server| server.placement.as_ref());
+        let home = home.and_then(|placement| current.location(placement));
+        if let (Some(demand), Some(home)) = (draft.stack.servers.get_mut(*at), home) {
+            demand.excluded.push(Arc::new(HashSet::from([home])));
+        }
+        if let Some(list) = locations {
+            limit(&mut draft, *at, list);
+        }
     }
     if with_mates {
-        draft.deferred = Some(DeferredMoves::AffinityMates { of: at, excluded });
+        draft.deferred = Some(DeferredMoves::AffinityMates { of: moving, excluded });
     }
     Ok(draft)
 }
@@ -285,7 +287,7 @@ fn reserve(
     locations: Option<&Vec<String>>,
     replan: bool,
 ) {
-    draft.skip_lost(Some(at));
+    draft.skip_lost(&BTreeSet::from([at]));
     let Some(server) = draft.servers.get_mut(at) else { return };
     server.reserve = true;
     let host = server.placement.as_ref().and_then(|it| current.location(it));
@@ -313,7 +315,7 @@ fn limit(draft: &mut Draft, at: usize, locations: &[String]) {
 fn remove(current: &CurrentPlan, placement: Uuid) -> Result<Draft, Rejection> {
     if let Some(row) = current.leaving.iter().find(|it| it.id == placement) {
         let mut draft = current.draft()?;
-        draft.skip_lost(None);
+        draft.skip_lost(&BTreeSet::new());
         return Ok(Draft { removed: vec![row.clone()], ..draft });
     }
     let row = current.placements.iter().find(|it| it.id == placement);
@@ -325,7 +327,7 @@ fn remove(current: &CurrentPlan, placement: Uuid) -> Result<Draft, Rejection> {
     }
     let template = document.template()?;
     let mut draft = current.reduced(document, &template)?;
-    draft.skip_lost(None);
+    draft.skip_lost(&BTreeSet::new());
     // Unlike an update of the plan, this deletes a placement even if it is reserved.
     Ok(Draft { removed: vec![row.clone()], leaving: Vec::new(), ..draft })
 }
@@ -398,7 +400,7 @@ mod tests {
     #[test]
     fn a_migration_moves_one_server_or_all_of_its_affinity_group() {
         let migrate = |with_mates| PlanChange::Migrate {
-            server: "s0".to_owned(),
+            servers: vec!["s0".to_owned()],
             excluded: vec!["h1".to_owned()],
             locations: None,
             with_mates,
@@ -413,7 +415,7 @@ mod tests {
             assert_eq!(cleared, expected);
         }
         let unknown = PlanChange::Migrate {
-            server: "x".to_owned(),
+            servers: vec!["s0".to_owned(), "x".to_owned()],
             excluded: Vec::new(),
             locations: None,
             with_mates: true,

@@ -72,11 +72,11 @@ impl Stack {
         groups::rules(&groups, self.servers.len())
     }
 
-    /// A server and those in affinity groups with it, directly or through others.
+    /// These servers and those in affinity groups with them, directly or through others.
     ///
     /// # Errors
     /// The reason why the groups are invalid.
-    pub fn mates(&self, server: usize) -> Result<BTreeSet<usize>, GroupError> {
+    pub fn mates(&self, servers: &BTreeSet<usize>) -> Result<BTreeSet<usize>, GroupError> {
         let bound = self.rules()?.rules.into_iter().filter_map(|(_, rule)| match rule {
             Rule::Together(_, servers) => Some(servers),
             Rule::Apart(..) | Rule::Alone(..) | Rule::AtMost(..) | Rule::Skew(_) => None,
@@ -88,8 +88,8 @@ impl Stack {
                 groups_of.entry(*server).or_default().push(number);
             }
         }
-        let mut found = BTreeSet::from([server]);
-        let mut next = vec![server];
+        let mut found = servers.clone();
+        let mut next: Vec<usize> = servers.iter().copied().collect();
         while let Some(server) = next.pop() {
             for group in groups_of.remove(&server).unwrap_or_default() {
                 // The servers of a group are examined once.

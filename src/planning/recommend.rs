@@ -55,8 +55,8 @@ impl Planning {
             return self.recommend_for_consumer(wanted, scope, terms).await;
         };
         let Move { excluded, locations, .. } = wanted;
-        let server = placement.orchestration_id.clone();
-        let change = PlanChange::Migrate { server, excluded, locations, with_mates: false };
+        let servers = vec![placement.orchestration_id.clone()];
+        let change = PlanChange::Migrate { servers, excluded, locations, with_mates: false };
         let plan = PlanRef { key: &placement.plan.to_string(), scope };
         let planned = self.change(plan, change, None, terms).await?;
         let at = planned.draft.find_placement(placement.id);

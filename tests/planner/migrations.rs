@@ -53,6 +53,36 @@ async fn r46_migrate_a_server_to_another_host() {
     finish(&site, &before).await;
 }
 
+/// Several servers of a plan move in one request: each leaves its host, and the rules between them hold. Either all
+/// move or none.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_servers_migrate_at_once() {
+    let (site, before) = four_hosts().await;
+    let admin = site.admin();
+    let apart = group("diversity", "host", &["a", "b"]);
+    let resources =
+        json!({"a": server("a", 3), "b": server("b", 3), "c": server("c", 1), "g": apart});
+    let made = create(&admin, "stack", resources).await;
+    let (a, b) = (host(&made, "a"), host(&made, "b"));
+    let mut body = migration("a", &[&a, &b]);
+    body["resources"] = json!(["a", "b", "a"]);
+    let moved = admin.put("/v1/plans/stack", body.clone()).await.expect(201).json();
+    let (new_a, new_b) = (host(&moved, "a"), host(&moved, "b"));
+    assert!(![&a, &b].contains(&&new_a) && ![&a, &b].contains(&&new_b), "{moved}");
+    assert_ne!(new_a, new_b);
+    assert_eq!(moved["placements"]["c"], made["placements"]["c"]);
+    // With two hosts left for it, one of them is its own.
+    body["resources"] = json!(["a", "b"]);
+    body["excluded_hosts"] = json!([a, b, new_a]);
+    admin.put("/v1/plans/stack", body.clone()).await.expect(409);
+    assert_eq!(show(&admin, "stack").await, moved);
+    body["resources"] = json!(["a", "nobody"]);
+    let why = admin.put("/v1/plans/stack", body).await.explanation(400);
+    assert!(why.contains("Unknown resource or orchestration id: nobody"), "{why}");
+    assert_eq!(show(&admin, "stack").await, moved);
+    finish(&site, &before).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r46_those_who_must_be_together_go_along() {
     let (site, before) = four_hosts().await;

@@ -28,6 +28,8 @@ const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
 /// Header with the rules that servers break which stay on their hosts.
 const BROKEN: HeaderName = HeaderName::from_static("berth-broken");
+/// Maximum number of servers that one request moves.
+const MOVES_MAX: usize = 1_000;
 const CREATE: [BodyKey; 7] = [
     optional("locations", Check::Custom("array", texts)),
     required("plan_name", Check::Name(NAME_MAX)),
@@ -116,8 +118,8 @@ pub(super) async fn exists(
     Ok(Reply::no_content())
 }
 
-/// `PUT /v1/plans/{plan}`: adds resources, replaces all of them (action `update`), or moves one
-/// server to another host (action `migrate`). The policy has a rule for each.
+/// `PUT /v1/plans/{plan}`: adds resources, replaces all of them (action `update`), or moves
+/// servers to other hosts (action `migrate`). The policy has a rule for each.
 pub(super) async fn update(
     State(app): State<Arc<App>>,
     tenant: Tenant,
@@ -173,15 +175,20 @@ fn act(body: &Object, may_migrate: bool) -> Result<PlanChange, Problem> {
         let why = "Valet error: a migration cannot change the policy; an update can.";
         return Err(Problem::bad_request(why));
     }
-    let wrong = || Problem::bad_request("Valet error: resources must be a list of length 1.");
-    let server = match resources.and_then(Value::as_array).map(Vec::as_slice) {
-        Some([server]) if schema::text_fault(server, NAME_MAX).is_none() => {
-            server.as_str().unwrap_or_default().to_owned()
-        }
-        _ => return Err(wrong()),
+    let wrong = || {
+        Problem::bad_request(format!(
+            "Valet error: resources must be a list of 1 to {MOVES_MAX} ids."
+        ))
     };
+    let list = resources.and_then(Value::as_array).filter(|list| !list.is_empty());
+    let list = list.filter(|list| list.len() <= MOVES_MAX).ok_or_else(wrong)?;
+    let id = |id: &Value| {
+        let id = id.as_str().filter(|_| schema::text_fault(id, NAME_MAX).is_none());
+        id.map(str::to_owned).ok_or_else(wrong)
+    };
+    let servers = list.iter().map(id).collect::<Result<_, _>>()?;
     let excluded = list_of(body, "excluded_hosts").unwrap_or_default();
-    Ok(PlanChange::Migrate { server, excluded, locations: None, with_mates: true })
+    Ok(PlanChange::Migrate { servers, excluded, locations: None, with_mates: true })
 }
 
 /// `DELETE /v1/plans/{plan}`: releases the capacity of the plan. Instances keep their allocations.

@@ -111,10 +111,10 @@ pub(crate) enum DeferredMoves {
         /// The stack before the change.
         before: Stack,
     },
-    /// Servers in affinity groups with a moving server.
+    /// Servers in affinity groups with moving servers.
     AffinityMates {
-        /// The moving server.
-        of: usize,
+        /// The moving servers.
+        of: BTreeSet<usize>,
         /// Hosts that all of them must avoid.
         excluded: HostNames,
     },
@@ -239,15 +239,25 @@ impl Draft {
         Self { exists: true, removed, leaving, ignored, ..draft }
     }
 
-    /// The position of a server, by the id of its instance, or by that of the orchestrator.
-    pub(crate) fn find(&self, id: &str) -> Option<usize> {
-        let key = canonical(id);
-        let is_instance = |server: &DraftServer| {
-            let placement = server.placement.as_ref();
-            placement.is_some_and(|it| it.resource_key.as_deref() == Some(&key))
+    /// The positions of servers, each by the id of its instance, or by that of the orchestrator.
+    ///
+    /// # Errors
+    /// The first id that is unknown.
+    pub(crate) fn find_all<'i>(&self, ids: &'i [String]) -> Result<BTreeSet<usize>, &'i str> {
+        let (mut by_instance, mut by_key) = (HashMap::new(), HashMap::new());
+        for (nth, server) in self.servers.iter().enumerate() {
+            let instance = server.placement.as_ref().and_then(|it| it.resource_key.as_deref());
+            if let Some(instance) = instance {
+                by_instance.entry(instance).or_insert(nth);
+            }
+            by_key.entry(server.entry.key.as_str()).or_insert(nth);
+        }
+        let position = |id: &'i String| {
+            let key = canonical(id);
+            let found = by_instance.get(key.as_str()).or_else(|| by_key.get(key.as_str()));
+            found.copied().ok_or(id.as_str())
         };
-        let by_instance = self.servers.iter().position(is_instance);
-        by_instance.or_else(|| self.servers.iter().position(|server| server.entry.key == key))
+        ids.iter().map(position).collect()
     }
 
     /// The position of a server, by the id of its placement.
@@ -256,11 +266,11 @@ impl Draft {
         self.servers.iter().position(is_it)
     }
 
-    /// Skips servers whose instances have lost their allocations, except for one.
-    pub(crate) fn skip_lost(&mut self, except: Option<usize>) {
+    /// Skips servers whose instances have lost their allocations, except for these.
+    pub(crate) fn skip_lost(&mut self, except: &BTreeSet<usize>) {
         for (nth, server) in self.stack.servers.iter_mut().enumerate() {
             let lost = server.present.as_ref().is_some_and(|it| it.holds.is_empty());
-            server.absent = lost && Some(nth) != except;
+            server.absent = lost && !except.contains(&nth);
         }
     }
 
@@ -288,8 +298,8 @@ impl Draft {
             None => {}
             Some(DeferredMoves::GroupsChanged { before }) => self.loosen(&before, world, topology),
             Some(DeferredMoves::AffinityMates { of, excluded }) => {
-                for mate in self.stack.mates(of)?.into_iter().filter(|mate| *mate != of) {
-                    self.let_move(mate, &excluded);
+                for mate in self.stack.mates(&of)?.difference(&of) {
+                    self.let_move(*mate, &excluded);
                 }
             }
         }

@@ -132,9 +132,9 @@ fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChan
         }
         4 => ("linked servers", current(linked(count)), replace(linked(count))),
         5 => {
-            let (server, excluded) = ("s0".to_owned(), hosts(count));
+            let (servers, excluded) = (vec!["s0".to_owned()], hosts(count));
             let change =
-                PlanChange::Migrate { server, excluded, locations: None, with_mates: true };
+                PlanChange::Migrate { servers, excluded, locations: None, with_mates: true };
             ("a migration", current(linked(count)), change)
         }
         6 => {
