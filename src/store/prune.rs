@@ -210,7 +210,8 @@ async fn remove_foreign(conn: &mut PgConnection, limit: i64) -> Result<u64> {
     Ok(removed.execute(conn).await?.rows_affected())
 }
 
-/// Moves the horizon to this snapshot, if the previous round has ended and there is something to remove.
+/// Moves the horizon to this snapshot, if the previous round has ended and there is something to remove: rows that are
+/// later than it, or rows of transactions that were in progress in its snapshot and have ended since.
 /// It is committed separately, so that a reader that misses rows finds the horizon moved.
 async fn begin(conn: &mut PgConnection, cut: &str) -> Result<()> {
     sqlx::query!(
@@ -218,8 +219,11 @@ async fn begin(conn: &mut PgConnection, cut: &str) -> Result<()> {
              select p.reached, h.cut from change_log_pruning p, change_log_horizon h
              where p.reached >= pg_snapshot_xmax(h.cut)
                and pg_snapshot_xmax(h.cut) < pg_snapshot_xmax($1::text::pg_snapshot)
-               and exists (select from change_log l where l.xid >= p.reached
-                           and pg_visible_in_snapshot(l.xid, $1::text::pg_snapshot))
+               and (exists (select from change_log l where l.xid >= p.reached
+                            and pg_visible_in_snapshot(l.xid, $1::text::pg_snapshot))
+                    or exists (select from change_log l
+                               where l.xid = any(array(select pg_snapshot_xip(h.cut)))
+                               and pg_visible_in_snapshot(l.xid, $1::text::pg_snapshot)))
              for update skip locked
          ), next as (
              update change_log_pruning p
