@@ -31,8 +31,14 @@ def faults(instance: Instance, placement: list[int]) -> list[str]:
         units = [
             placement[s] if group.level == "host" else instance.hosts[placement[s]].rack for s in group.servers
         ]
-        if group.kind == "diversity" and len(set(units)) < len(units):
-            found.append(f"group {number} is not apart")
+        counts = collections.Counter(units)
+        if group.skew is not None:
+            domains = instance.domains(group)
+            in_domains = [counts[domain] for domain in domains]
+            if set(units) - domains or max(in_domains) - min(in_domains) > group.skew:
+                found.append(f"group {number} is not even")
+        elif group.kind == "diversity" and max(counts.values()) > group.most:
+            found.append(f"group {number} has more than {group.most} in a {group.level}")
         if group.kind == "affinity" and len(set(units)) > 1:
             found.append(f"group {number} is not together")
         if group.kind == "exclusivity":

@@ -12,7 +12,7 @@ import time
 from ortools.sat.python import cp_model
 
 import cost
-from instances import Instance
+from instances import Group, Instance
 from model import Kind, kinds
 
 
@@ -55,7 +55,7 @@ class Model:
     def _place(self, k: int, kind: Kind) -> None:
         instance, groups = self.instance, [self.instance.groups[g] for g in kind.groups]
         is_alone = any(group.kind == "exclusivity" for group in groups)
-        is_apart = any(group.kind == "diversity" for group in groups)
+        is_apart = any(group.is_apart for group in groups)
         amounts = kind.needs(instance)
         for h in self.hosts:
             host = instance.hosts[h]
@@ -109,12 +109,25 @@ class Model:
                 for k in bound:
                     for h in self._hosts(k):
                         units[h if group.level == "host" else self.instance.hosts[h].rack].append(self.on[k, h])
+                if group.skew is not None:
+                    self._even(group, units)
+                    continue
                 for terms in units.values():
-                    self.cp.add_at_most_one(terms) if group.level == "host" else self.cp.add(sum(terms) <= 1)
+                    if group.level == "host" and group.most == 1:
+                        self.cp.add_at_most_one(terms)
+                    else:
+                        self.cp.add(sum(terms) <= group.most)
             elif group.kind == "affinity" and group.level == "rack":
                 self._near(bound)
             elif group.kind == "exclusivity":
                 self._alone(bound)
+
+    def _even(self, group: Group, units: dict[int, list]) -> None:
+        least = self.cp.new_int_var(0, len(group.servers), "")
+        domains = self.instance.domains(group)
+        for domain in domains:
+            self.cp.add(sum(units.get(domain, [])) >= least)
+            self.cp.add(sum(units.get(domain, [])) <= least + group.skew)
 
     def _near(self, bound: list[int]) -> None:
         racks = sorted({self.instance.hosts[h].rack for k in bound for h in self._hosts(k)})

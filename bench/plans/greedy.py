@@ -24,6 +24,8 @@ class _State:
         self.on_host: dict[int, set[int]] = collections.defaultdict(set)
         self.in_unit: dict[tuple[int, int], int] = collections.Counter()
         self.placement = [-1] * len(instance.servers)
+        groups = enumerate(instance.groups)
+        self.domains = {n: instance.domains(group) for n, group in groups if group.skew is not None}
 
     def left(self, host: int) -> float:
         """The capacity left on a host, weighted."""
@@ -49,7 +51,12 @@ class _State:
         for number in kind.groups:
             group = self.instance.groups[number]
             unit = host if group.level == "host" else self.instance.hosts[host].rack
-            if group.kind == "diversity" and self.in_unit[number, unit]:
+            if group.skew is not None:
+                domains = self.domains[number]
+                least = min(self.in_unit[number, domain] for domain in domains)
+                if unit not in domains or self.in_unit[number, unit] + 1 - least > group.skew:
+                    return False
+            elif group.kind == "diversity" and self.in_unit[number, unit] >= group.most:
                 return False
             if group.kind == "exclusivity" and (self.instance.hosts[host].in_use or here - {number}):
                 return False
@@ -72,7 +79,7 @@ class _State:
 
     def copy(self) -> "_State":
         other = _State.__new__(_State)
-        other.instance, other.weights = self.instance, self.weights
+        other.instance, other.weights, other.domains = self.instance, self.weights, self.domains
         other.free, other.placement = list(self.free), list(self.placement)
         other.on_host = collections.defaultdict(set, {h: set(it) for h, it in self.on_host.items()})
         other.in_unit = collections.Counter(self.in_unit)

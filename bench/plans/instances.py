@@ -75,6 +75,14 @@ class Group:
     kind: str
     level: str
     servers: list[int]
+    # Of diversity: the servers that a unit may have, or else the largest difference between units.
+    most: int = 1
+    skew: int | None = None
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether each server has a unit of its own."""
+        return self.kind == "diversity" and self.most == 1 and self.skew is None
 
 
 @dataclasses.dataclass
@@ -109,6 +117,12 @@ class Instance:
             for name, amount in self.needs[flavor].items()
         )
 
+    def domains(self, group: Group) -> set[int]:
+        """The racks over which a group is distributed evenly: those in which one of its servers fits."""
+        flavors = {self.servers[server] for server in group.servers}
+        fitting = (host.rack for h, host in enumerate(self.hosts) if any(self.fits(h, it) for it in flavors))
+        return set(fitting)
+
     @functools.cached_property
     def _candidates(self) -> set[int]:
         return {h for h in range(len(self.hosts)) if any(self.fits(h, flavor) for flavor in self.needs)}
@@ -139,22 +153,38 @@ STACKS = (
     (200, 0.60, "flat", "apart close racks near alone"),
 )
 CLOUDS = {100: 20, 2_000: 40, 10_000: 40}
+# The groups of tiers, in turn: two in five tiers are apart, three servers of a tier in different racks, and so on.
+ROLES = ("apart", "close", "apart", "racks", "near", "alone")
+
+# The same for stacks whose rules are about racks: even distributions, and limits for each rack.
+RACK_STACKS = (
+    (30, 0.75, "flat", "skew"),
+    (60, 0.70, "flat", "skew limit"),
+    (100, 0.70, "numa", "skew limit apart"),
+    (200, 0.65, "flat", "skew limit apart close"),
+    (300, 0.60, "numa", "skew limit apart close"),
+)
+RACK_CLOUDS = {500: 20, 2_000: 40, 5_000: 40}
+RACK_ROLES = ("skew", "limit", "apart", "skew", "limit", "close")
 
 
 def names() -> list[str]:
     """The names of all instances."""
-    return [f"{hosts}-{nth}" for hosts in CLOUDS for nth in range(1, len(STACKS) + 1)]
+    first = [f"{hosts}-{nth}" for hosts in CLOUDS for nth in range(1, len(STACKS) + 1)]
+    return first + [f"{hosts}r-{nth}" for hosts in RACK_CLOUDS for nth in range(1, len(RACK_STACKS) + 1)]
 
 
 def make(name: str) -> Instance:
     """An instance, always the same."""
-    hosts, nth = (int(part) for part in name.split("-"))
-    servers, used, shape, kinds = STACKS[nth - 1]
+    cloud, nth = name.split("-")
+    is_of_racks = cloud.endswith("r")
+    hosts = int(cloud.removesuffix("r"))
+    servers, used, shape, kinds = (RACK_STACKS if is_of_racks else STACKS)[int(nth) - 1]
     random_ = random.Random(f"berth {name}")
     instance = Instance(name, shape, [], [], [], [], [])
-    _cloud(instance, hosts, CLOUDS[hosts], shape)
+    _cloud(instance, hosts, (RACK_CLOUDS if is_of_racks else CLOUDS)[hosts], shape)
     _fill(instance, used, random_)
-    _stack(instance, servers, set(kinds.split()), random_)
+    _stack(instance, servers, (RACK_ROLES if is_of_racks else ROLES, set(kinds.split())), random_)
     return instance
 
 
@@ -231,9 +261,11 @@ def _take(instance: Instance, host: Host, amounts: dict[str, int]) -> bool:
     return True
 
 
-def _stack(instance: Instance, servers: int, kinds: set[str], random_: random.Random) -> None:
+def _stack(
+    instance: Instance, servers: int, groups: tuple[tuple[str, ...], set[str]], random_: random.Random
+) -> None:
     """Tiers as deployments of the trace, with groups as a stack's author would set them."""
-    tiers = []
+    (roles, kinds), tiers = groups, []
     while len(instance.servers) < servers:
         count = random_.choices(list(TIERS), list(TIERS.values()))[0]
         count = min(count, servers - len(instance.servers), max(2, servers // 4))
@@ -243,9 +275,8 @@ def _stack(instance: Instance, servers: int, kinds: set[str], random_: random.Ra
         instance.servers += sorted(random_.choice(flavors) for _ in range(count))
         tiers.append(list(range(first, first + count)))
     random_.shuffle(tiers)
-    # The replicas of two in five tiers are apart, three of a tier in different racks, and so on.
     for nth, tier in enumerate(tiers):
-        role = ("apart", "close", "apart", "racks", "near", "alone")[nth % 6]
+        role = roles[nth % len(roles)]
         if role not in kinds or len(tier) < 2:
             continue
         if role == "apart":
@@ -254,6 +285,10 @@ def _stack(instance: Instance, servers: int, kinds: set[str], random_: random.Ra
             instance.groups.append(Group("affinity", "host", tier[:3]))
         elif role == "racks":
             instance.groups.append(Group("diversity", "rack", tier[:3]))
+        elif role == "skew":
+            instance.groups.append(Group("diversity", "rack", tier, skew=1))
+        elif role == "limit":
+            instance.groups.append(Group("diversity", "rack", tier, most=max(2, len(tier) // 8)))
         elif role == "near":
             instance.groups.append(Group("affinity", "rack", tier))
         else:

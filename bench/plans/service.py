@@ -121,6 +121,10 @@ def request(instance: Instance, seconds: int) -> dict:
             properties["group"] = f"group-{number}"
         else:
             properties["group_type"] = group.kind
+        if group.most > 1:
+            properties["max_per_unit"] = group.most
+        if group.skew is not None:
+            properties["max_skew"] = group.skew
         resources[f"g{number}"] = {"type": "OS::Valet::GroupAssignment", "properties": properties}
     return {
         "plan_name": instance.name, "stack_id": instance.name, "timeout": f"{seconds} sec",

@@ -1,4 +1,4 @@
-"""Plans of Berth beside CP-SAT's and those of a greedy, on 30 instances with fixed seeds."""
+"""Plans of Berth beside CP-SAT's and those of a greedy, on 45 instances with fixed seeds."""
 
 import argparse
 import os

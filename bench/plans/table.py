@@ -136,7 +136,7 @@ def _summary(run: Run) -> str:
         firsts = [row.berth.first for row in of_cloud if row.berth and row.berth.first is not None]
         rows.append(
             _row([
-                f"{int(hosts):,}",
+                f"{int(hosts.removesuffix('r')):,}{', rules of racks' if hosts.endswith('r') else ''}",
                 ", ".join(str(it) for it in _verdicts(of_cloud).values()),
                 f"{sum(1 for row in of_cloud if row.berth and row.berth.proven)} of {len(of_cloud)}",
                 str(sum(row.cpsat_proven for row in of_cloud)),
