@@ -123,7 +123,7 @@ impl Site {
     fn at(addresses: [String; 2], database: &PgConnectOptions, server: Server) -> Self {
         // Installed already, if this is not the first site.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let client = reqwest::Client::builder().timeout(PATIENCE).build().unwrap();
+        let client = reqwest::Client::builder().timeout(3 * PATIENCE).build().unwrap();
         Self { database: database.clone(), client, addresses, server }
     }
 
