@@ -4,8 +4,9 @@ use super::bundle_kind::BundleKind;
 use super::units::Units;
 use crate::solver::problem::{Level, PlacementProblem, Rule};
 
-/// The maximum number of servers of a rule in each unit. An even distribution has such a limit, too: as the
-/// emptiest domain has no more than the average, the fullest has at most the allowed difference more.
+/// The maximum number of servers of a rule in each unit. An even distribution has such a limit, too: if the fullest
+/// domain has `m` servers, each of the others has at least `m` less the allowed difference, and together they have
+/// all.
 #[derive(Clone, Debug)]
 pub(in crate::solver) struct Quota {
     /// The rule, by its position.
@@ -40,8 +41,8 @@ impl Quota {
                     domains.sort_unstable();
                     domains.dedup();
                     let all = servers + u64::from(skew.absent);
-                    let average = all.checked_div(domains.len() as u64).unwrap_or(0);
-                    (average + u64::from(skew.most), domains)
+                    let others = (domains.len() as u64).saturating_sub(1) * u64::from(skew.most);
+                    ((all + others).checked_div(domains.len() as u64).unwrap_or(0), domains)
                 }
             };
             let number = quotas.len();

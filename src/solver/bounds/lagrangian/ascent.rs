@@ -87,7 +87,8 @@ impl Lagrangian<'_> {
         }
         for (rule, racks) in direction.racks.iter_mut().enumerate() {
             for (rack, direction) in racks.iter_mut().enumerate() {
-                let slope = signed(self.taken.racks[rule][rack]) - 1;
+                let places = self.places(state, rule, rack);
+                let slope = signed(self.taken.racks[rule][rack]) - places;
                 if slope < 0 && self.prices.racks[rule][rack] == 0 {
                     *direction = 0;
                 } else {

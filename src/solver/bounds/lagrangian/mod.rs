@@ -25,7 +25,7 @@ use crate::solver::model::{BundleKind, Demand, Model};
 use crate::solver::problem::{Level, Rule};
 use crate::solver::state::State;
 
-/// Maximum number of diversity rules of hosts in the knapsacks, and of priced places in racks. Further rules are
+/// Maximum number of diversity rules of hosts in the knapsacks, and of priced racks of all rules. Further rules are
 /// ignored, which lowers the bound.
 const RULES_MAX: usize = 64;
 const RACK_PRICES_MAX: usize = 1 << 14;
@@ -40,9 +40,13 @@ pub(in crate::solver) struct Lagrangian<'p> {
     limits: &'p Limits,
     /// For each kind, the diversity rules of hosts in which each bundle is a part of its own, as bits.
     apart: Vec<u64>,
-    /// For each kind, the diversity rules of racks in which each bundle is a part of its own, by their position in
-    /// the prices.
-    in_racks: Vec<Vec<usize>>,
+    /// For each kind, the rules that limit its servers in each rack, by their position in the prices, each with the
+    /// number of places that one bundle takes. Diversity rules come first, those in which each bundle is a part of its
+    /// own; then quotas.
+    in_racks: Vec<Vec<(usize, u64)>>,
+    /// The number of these diversity rules, and the quotas of racks.
+    apart_in_racks: usize,
+    rack_quotas: Vec<usize>,
     prices: Prices,
     /// The bundles that the hosts take at these prices.
     taken: TakenBundles,
@@ -95,7 +99,11 @@ impl<'p> Lagrangian<'p> {
             rules.map(|(rule, _)| rule).collect::<Vec<usize>>()
         };
         let (hosts, mut racks) = (apart_at(Level::Host), apart_at(Level::Rack));
-        racks.truncate(RACK_PRICES_MAX / model.units.count(Level::Rack).max(1));
+        let rules_max = RACK_PRICES_MAX / model.units.count(Level::Rack).max(1);
+        racks.truncate(rules_max);
+        let quotas = model.quotas.iter().enumerate();
+        let quotas = quotas.filter(|(_, quota)| quota.level == Level::Rack).map(|(nth, _)| nth);
+        let rack_quotas: Vec<usize> = quotas.take(rules_max - racks.len()).collect();
         let of = |kind: &BundleKind, rules: &[usize]| -> Vec<usize> {
             let own = kind.rules.iter().filter(|(_, part)| part.is_none());
             own.filter_map(|(rule, _)| rules.binary_search(rule).ok()).collect()
@@ -105,15 +113,25 @@ impl<'p> Lagrangian<'p> {
             rules.fold(0, |bits, rule| bits | 1_u64 << rule)
         };
         let units = model.packed().map_or(0, CountedUnits::count);
-        let (kinds, rules) = (model.kinds.len(), racks.len());
+        let in_racks = |kind: &BundleKind| {
+            let apart = of(kind, &racks).into_iter().map(|rule| (rule, 1));
+            let quotas = kind.quotas.iter().filter_map(|(quota, members)| {
+                let nth = rack_quotas.binary_search(quota).ok()?;
+                Some((racks.len() + nth, *members))
+            });
+            apart.chain(quotas).collect()
+        };
+        let (kinds, rules) = (model.kinds.len(), racks.len() + rack_quotas.len());
         let rack_count = model.units.count(Level::Rack);
         Self {
             model,
             limits,
             apart: model.kinds.iter().map(bits).collect(),
-            in_racks: model.kinds.iter().map(|kind| of(kind, &racks)).collect(),
+            in_racks: model.kinds.iter().map(in_racks).collect(),
+            apart_in_racks: racks.len(),
             prices: Prices::new(kinds, rules, rack_count, units),
             taken: TakenBundles::new(kinds, rules, rack_count),
+            rack_quotas,
             knapsack: Knapsack::default(),
             free: Vec::new(),
             needs: Vec::new(),
@@ -180,8 +198,25 @@ impl<'p> Lagrangian<'p> {
         let fit = signed(self.model.fit_costs[host] * self.model.kinds[kind].servers) * SCALE;
         let rules = &self.in_racks[kind];
         let rack = self.model.units.unit(Level::Rack, host).filter(|_| !rules.is_empty());
-        let in_rack = |rack: usize| rules.iter().map(|rule| self.prices.racks[*rule][rack]).sum();
+        let in_rack = |rack: usize| -> i64 {
+            rules
+                .iter()
+                .map(|(rule, places)| self.prices.racks[*rule][rack] * signed(*places))
+                .sum()
+        };
         self.prices.kinds[kind] - fit - rack.map_or(0, in_rack)
+    }
+
+    /// The number of places that a rule leaves in a rack.
+    fn places(&self, state: &State<'_>, rule: usize, rack: usize) -> i64 {
+        match rule.checked_sub(self.apart_in_racks) {
+            None => 1,
+            Some(nth) => {
+                let quota = self.rack_quotas[nth];
+                let most = self.model.quotas[quota].most;
+                signed(most.saturating_sub(state.quota_counts[quota][rack]))
+            }
+        }
     }
 
     /// An upper bound on the profit of a host with further bundles, minus the price of taking it into use; zero
@@ -269,7 +304,11 @@ impl<'p> Lagrangian<'p> {
         let kept = budget.kept();
         let left = |(kind, left): (usize, usize)| self.prices.kinds[kind] * signed(left as u64);
         let mut bound = signed(state.fit) * SCALE + state.unplaced_kinds().map(left).sum::<i64>();
-        bound -= self.prices.racks.iter().flatten().sum::<i64>();
+        for (rule, prices) in self.prices.racks.iter().enumerate() {
+            let prices = prices.iter().enumerate();
+            bound -=
+                prices.map(|(rack, price)| price * self.places(state, rule, rack)).sum::<i64>();
+        }
         let for_server = |(kind, _): (usize, usize)| {
             self.prices.kinds[kind] / signed(model.kinds[kind].servers.max(1))
         };

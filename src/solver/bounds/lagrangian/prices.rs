@@ -37,7 +37,7 @@ impl FitBoundScaled {
     }
 }
 
-/// Prices (multipliers): of a bundle of each kind, of a place in each rack for each diversity rule of racks, of a
+/// Prices (multipliers): of a bundle of each kind, of a place in each rack for each rule that limits them, of a
 /// host that comes into use, and of each unit without servers, if the policy packs units: its profit minus that of
 /// the last one that may be used.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ pub(in crate::solver) struct Prices {
 }
 
 impl Prices {
-    /// All prices are zero. `rules` is the number of diversity rules of racks.
+    /// All prices are zero. `rules` is the number of rules that limit places in racks.
     pub(super) fn new(kinds: usize, rules: usize, racks: usize, units: usize) -> Self {
         let racks = vec![vec![0; racks]; rules];
         Self { kinds: vec![0; kinds], racks, new_host: 0, units: vec![0; units] }
@@ -61,7 +61,8 @@ impl Prices {
     }
 }
 
-/// The bundles that all hosts take together: of each kind, and of each diversity rule of racks in each rack.
+/// The bundles of each kind that all hosts take together, and the places that they take in each rack for each rule that
+/// limits them.
 #[derive(Clone, Debug)]
 pub(super) struct TakenBundles {
     pub(super) kinds: Vec<u64>,
@@ -78,18 +79,18 @@ impl TakenBundles {
         self.racks.iter_mut().for_each(|racks| racks.fill(0));
     }
 
-    /// Counts the bundles that a host in a rack takes. `rules` has the diversity rules of each kind.
+    /// Counts the bundles that a host in a rack takes. `rules` has the rules of each kind, with the places of a bundle.
     pub(super) fn add(
         &mut self,
         chosen: &[(usize, u64)],
-        rules: &[Vec<usize>],
+        rules: &[Vec<(usize, u64)>],
         rack: Option<usize>,
     ) {
         for (kind, count) in chosen {
             self.kinds[*kind] += count;
-            for rule in rack.iter().flat_map(|_| &rules[*kind]) {
+            for (rule, places) in rack.iter().flat_map(|_| &rules[*kind]) {
                 if let Some(rack) = rack {
-                    self.racks[*rule][rack] += count;
+                    self.racks[*rule][rack] += count * places;
                 }
             }
         }
