@@ -120,8 +120,7 @@ class Instance:
     def domains(self, group: Group) -> set[int]:
         """The racks over which a group is distributed evenly: those in which one of its servers fits."""
         flavors = {self.servers[server] for server in group.servers}
-        fitting = (host.rack for h, host in enumerate(self.hosts) if any(self.fits(h, it) for it in flavors))
-        return set(fitting)
+        return {host.rack for h, host in enumerate(self.hosts) if any(self.fits(h, it) for it in flavors)}
 
     @functools.cached_property
     def _candidates(self) -> set[int]:
@@ -167,24 +166,31 @@ RACK_STACKS = (
 RACK_CLOUDS = {500: 20, 2_000: 40, 5_000: 40}
 RACK_ROLES = ("skew", "limit", "apart", "skew", "limit", "close")
 
+# By the suffix of the clouds' names.
+SETS = {"": (CLOUDS, STACKS, ROLES), "r": (RACK_CLOUDS, RACK_STACKS, RACK_ROLES)}
+
 
 def names() -> list[str]:
     """The names of all instances."""
-    first = [f"{hosts}-{nth}" for hosts in CLOUDS for nth in range(1, len(STACKS) + 1)]
-    return first + [f"{hosts}r-{nth}" for hosts in RACK_CLOUDS for nth in range(1, len(RACK_STACKS) + 1)]
+    return [
+        f"{hosts}{suffix}-{nth}"
+        for suffix, (clouds, stacks, _) in SETS.items()
+        for hosts in clouds
+        for nth in range(1, len(stacks) + 1)
+    ]
 
 
 def make(name: str) -> Instance:
     """An instance, always the same."""
     cloud, nth = name.split("-")
-    is_of_racks = cloud.endswith("r")
+    clouds, stacks, roles = SETS["r" if cloud.endswith("r") else ""]
     hosts = int(cloud.removesuffix("r"))
-    servers, used, shape, kinds = (RACK_STACKS if is_of_racks else STACKS)[int(nth) - 1]
+    servers, used, shape, kinds = stacks[int(nth) - 1]
     random_ = random.Random(f"berth {name}")
     instance = Instance(name, shape, [], [], [], [], [])
-    _cloud(instance, hosts, (RACK_CLOUDS if is_of_racks else CLOUDS)[hosts], shape)
+    _cloud(instance, hosts, clouds[hosts], shape)
     _fill(instance, used, random_)
-    _stack(instance, servers, (RACK_ROLES if is_of_racks else ROLES, set(kinds.split())), random_)
+    _stack(instance, servers, [role if role in kinds.split() else None for role in roles], random_)
     return instance
 
 
@@ -261,11 +267,9 @@ def _take(instance: Instance, host: Host, amounts: dict[str, int]) -> bool:
     return True
 
 
-def _stack(
-    instance: Instance, servers: int, groups: tuple[tuple[str, ...], set[str]], random_: random.Random
-) -> None:
+def _stack(instance: Instance, servers: int, roles: list[str | None], random_: random.Random) -> None:
     """Tiers as deployments of the trace, with groups as a stack's author would set them."""
-    (roles, kinds), tiers = groups, []
+    tiers = []
     while len(instance.servers) < servers:
         count = random_.choices(list(TIERS), list(TIERS.values()))[0]
         count = min(count, servers - len(instance.servers), max(2, servers // 4))
@@ -277,7 +281,7 @@ def _stack(
     random_.shuffle(tiers)
     for nth, tier in enumerate(tiers):
         role = roles[nth % len(roles)]
-        if role not in kinds or len(tier) < 2:
+        if role is None or len(tier) < 2:
             continue
         if role == "apart":
             instance.groups.append(Group("diversity", "host", tier))

@@ -154,13 +154,18 @@ impl PlanChange {
 
 /// Returns whether there is a storage backend on which volumes can be placed.
 pub(crate) fn has_storage(world: &World) -> bool {
-    world.trait_id(traits::STORAGE).is_some_and(|id| world.trait_in_use(id))
+    is_in_use(world, traits::STORAGE)
 }
 
 /// The lowest level within which a storage backend serves servers; `None`: all backends serve all servers.
 pub(crate) fn attachment_level(world: &World) -> Option<Level> {
-    let is_in_use = |name: &str| world.trait_id(name).is_some_and(|id| world.trait_in_use(id));
-    traits::STORAGE_REACH.iter().find(|(name, _)| is_in_use(name)).map(|(_, level)| *level)
+    let mut reaches = traits::STORAGE_REACH.into_iter();
+    reaches.find(|(name, _)| is_in_use(world, name)).map(|(_, level)| level)
+}
+
+/// Returns whether a provider has a trait.
+fn is_in_use(world: &World, name: &str) -> bool {
+    world.trait_id(name).is_some_and(|id| world.trait_in_use(id))
 }
 
 /// Returns whether a provider has an inventory of each class of bandwidth.

@@ -138,8 +138,8 @@ impl Document {
         self.sizes.remove(&server.key);
         self.flavor_rules.remove(&server.key);
         let is_it = |reference: &Value| {
-            let reference = reference.get("get_resource").unwrap_or(reference).as_str();
-            reference.is_some_and(|it| canonical(it) == server.key || it == server.name)
+            template::reference(reference)
+                .is_some_and(|it| canonical(it) == server.key || it == server.name)
         };
         let members = self.resources.values_mut().filter_map(Value::as_object_mut);
         for (_, properties) in members.flat_map(|resource| resource.iter_mut()) {

@@ -115,12 +115,12 @@ pub fn places(
     let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
     let is_volume = present.servers.iter().map(|it| it.kind == ServerKind::Volume).collect();
     let search = Search { is_volume, volume_policy: around.volume_policy, time, shares };
-    let mut is_up = || search.is_up(1);
-    let mut is_enough = |found| time.is_enough(found);
-    let threads = || time.threads();
-    let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
-    let composed = compose(world, &present, around, &mut budget)?;
-    match search.run(&composed.problem, &[], 1, &mut budget)? {
+    let (composed, found, kept) = search.in_budget(search.end(1), |budget| {
+        let composed = compose(world, &present, around, budget)?;
+        let found = search.run(&composed.problem, &[], 1, budget)?;
+        Ok((composed, found, budget.kept()))
+    })?;
+    match found {
         Some(solution) => {
             let placed = placed(&composed, &present, &solution)?;
             let units = units(&composed.world, &present, around, &placed);
@@ -137,7 +137,6 @@ pub fn places(
         }
         None if !explains => Err(Failure::NoPlaces(Explanation::default())),
         None => {
-            let kept = budget.kept();
             let mut is_over = || time.is_up(GRACE);
             let mut budget = Budget::new(&mut is_over);
             // The problem is still in memory.
@@ -167,18 +166,21 @@ impl Search<'_> {
         self.is_volume.contains(&true)
     }
 
-    /// Returns whether the time in a share is over, except for the part that is for volumes.
-    fn is_up(&self, share: u32) -> bool {
-        if self.has_volumes() {
-            let parts = share.saturating_mul(PARTS).saturating_sub(1);
-            self.time.is_share_up(parts, self.shares.saturating_mul(PARTS))
-        } else {
-            self.time.is_share_up(share, self.shares)
-        }
+    /// The end of a share, in parts of all shares, without the part that is for volumes.
+    fn end(&self, share: u32) -> u32 {
+        share.saturating_mul(PARTS).saturating_sub(u32::from(self.has_volumes()))
+    }
+
+    /// Works in a budget of the time until this end, in parts of all shares.
+    fn in_budget<R>(&self, end: u32, work: impl FnOnce(&mut Budget<'_>) -> R) -> R {
+        let mut is_up = || self.time.is_share_up(end, self.shares.saturating_mul(PARTS));
+        let mut is_enough = |found| self.time.is_enough(found);
+        let threads = || self.time.threads();
+        work(&mut Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads))
     }
 
     /// Searches for a placement other than the known ones in a share of the time, and in a budget for all but its last
-    /// part. `None`: there is none.
+    /// part. `None`: no placement exists.
     ///
     /// # Errors
     /// The search ended before it found one.
@@ -196,21 +198,16 @@ impl Search<'_> {
         budget.is_spent_with(16 * (problem.hosts.len() + problem.servers.len()));
         let is_volume = |server: usize| self.is_volume.get(server) == Some(&true);
         let steps = TwoSteps::new(problem, is_volume, self.volume_policy);
-        let mut is_up = || {
-            let parts = share.saturating_mul(PARTS);
-            self.time.is_share_up(parts, self.shares.saturating_mul(PARTS))
-        };
-        let mut is_enough = |found| self.time.is_enough(found);
-        let threads = || self.time.threads();
-        let mut second = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
-        second.is_spent_with(budget.kept());
-        let outcome = steps.solve(known, budget, &mut second);
-        budget.release_to(kept);
-        found(outcome, budget.is_full() || second.is_full())
+        self.in_budget(share.saturating_mul(PARTS), |second| {
+            second.is_spent_with(budget.kept());
+            let outcome = steps.solve(known, budget, second);
+            budget.release_to(kept);
+            found(outcome, budget.is_full() || second.is_full())
+        })
     }
 }
 
-/// The solution, or `None` if there is none.
+/// The solution, or `None` if no placement exists.
 ///
 /// # Errors
 /// The search ended before it found one: the memory or the time ran out.
@@ -246,20 +243,14 @@ fn alternatives(
     best: &Solution,
     search: &Search<'_>,
 ) -> Result<Vec<Alternative>, Failure> {
-    let hosts_of = |solution: &Solution| -> Vec<usize> {
-        solution.assignments.iter().map(|it| it.host).collect()
-    };
-    let time = search.time;
-    let mut known = vec![hosts_of(best)];
+    let mut known = vec![best.hosts()];
     let mut found = Vec::new();
     for share in 2..=search.shares {
-        let mut is_up = || search.is_up(share);
-        let mut is_enough = |found| time.is_enough(found);
-        let threads = || time.threads();
-        let mut budget = Budget::new(&mut is_up).unless_enough(&mut is_enough).on_threads(&threads);
-        let other = search.run(&composed.problem, &known, share, &mut budget);
+        let other = search.in_budget(search.end(share), |budget| {
+            search.run(&composed.problem, &known, share, budget)
+        });
         let Ok(Some(solution)) = other else { break };
-        let places = hosts_of(&solution);
+        let places = solution.hosts();
         let mut hosts = vec![None; stack.servers.len()];
         for (position, place) in positions.iter().zip(&places) {
             let host = composed.hosts.get(*place);

@@ -33,12 +33,12 @@ impl TryFrom<String> for StoredLevel {
 #[derive(Deserialize, Serialize)]
 struct Names {
     name: String,
-    level: String,
+    level: StoredLevel,
 }
 
 impl From<StoredPolicy> for Names {
     fn from(StoredPolicy(policy): StoredPolicy) -> Self {
-        Self { name: policy.goal.name().to_owned(), level: policy.level.name().to_owned() }
+        Self { name: policy.goal.name().to_owned(), level: StoredLevel(policy.level) }
     }
 }
 
@@ -47,7 +47,7 @@ impl TryFrom<Names> for StoredPolicy {
 
     fn try_from(names: Names) -> Result<Self, String> {
         let goal = goal(&names.name)?;
-        Ok(Self(PlacementPolicy { goal, level: level(&names.level)? }))
+        Ok(Self(PlacementPolicy { goal, level: names.level.0 }))
     }
 }
 

@@ -103,6 +103,13 @@ pub struct Solution {
     pub stopped: Option<Spent>,
 }
 
+impl Solution {
+    /// The host of each server.
+    pub fn hosts(&self) -> Vec<usize> {
+        self.assignments.iter().map(|it| it.host).collect()
+    }
+}
+
 /// The host of a server and the ways in which it is supplied there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assignment {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use super::budget::{Budget, Spent};
 use super::evaluation;
-use super::problem::{AllowedHosts, Host, PlacementPolicy, PlacementProblem, Server, SoftRule};
+use super::problem::{AllowedHosts, Host, PlacementPolicy, PlacementProblem, Server};
 use super::search::{solve_other, solve_within};
-use super::solution::{Assignment, Outcome, Solution};
+use super::solution::{Outcome, Solution};
 
 /// A problem whose servers are placed in two steps.
 #[derive(Debug)]
@@ -36,17 +36,13 @@ impl<'p> TwoSteps<'p> {
         let servers: Vec<usize> =
             (0..problem.servers.len()).filter(|server| !is_second(*server)).collect();
         let position = |server: usize| servers.binary_search(&server).ok();
-        let rules = problem.rules.iter().map(|rule| rule.restricted(position)).collect();
-        let soft_rule = |soft: &SoftRule| {
-            let kept = |part: &Vec<usize>| part.iter().filter_map(|it| position(*it)).collect();
-            SoftRule { parts: soft.parts.iter().map(kept).collect(), ..soft.clone() }
-        };
+        let soft_rules = problem.soft_rules.iter();
         let first = PlacementProblem {
             pools: problem.pools.clone(),
-            rules,
-            soft_rules: problem.soft_rules.iter().map(soft_rule).collect(),
+            rules: problem.rules.iter().map(|rule| rule.restricted(position)).collect(),
+            soft_rules: soft_rules.map(|rule| rule.restricted(position)).collect(),
             policy: problem.policy,
-            hosts: hosts_for(problem, &servers),
+            hosts: counted_hosts(problem, &servers),
             servers: servers.iter().filter_map(|it| problem.servers.get(*it)).cloned().collect(),
         };
         Self { problem, first, servers, policy }
@@ -63,17 +59,14 @@ impl<'p> TwoSteps<'p> {
         first: &mut Budget<'_>,
         second: &mut Budget<'_>,
     ) -> Outcome {
-        let known = known.iter().map(|places| {
-            self.servers.iter().filter_map(|server| places.get(*server).copied()).collect()
-        });
-        let mut known: Vec<Vec<usize>> = known.collect();
+        let mut known: Vec<Vec<usize>> = known.iter().map(|places| self.of_first(places)).collect();
         let is_other = !known.is_empty();
         loop {
             let found = match solve_other(&self.first, &known, first) {
                 Outcome::Placed(found) => *found,
                 ended @ (Outcome::Impossible | Outcome::OutOfTime) => return ended,
             };
-            let places = hosts_of(&found.assignments);
+            let places = found.hosts();
             match solve_within(&self.second(&places), second) {
                 Outcome::Placed(all) => {
                     let stopped = found.stopped.or(all.stopped);
@@ -87,25 +80,27 @@ impl<'p> TwoSteps<'p> {
         }
     }
 
-    /// Places all servers at once, and then those of the second step again; `first` is the solution of the first step
-    /// by itself.
+    /// The hosts of the servers of the first step, of those of all servers.
+    fn of_first(&self, places: &[usize]) -> Vec<usize> {
+        self.servers.iter().filter_map(|server| places.get(*server).copied()).collect()
+    }
+
+    /// Places all servers at once, and then those of the second step again. `first` is the solution of the first step
+    /// alone.
     fn at_once(&self, first: Solution, budget: &mut Budget<'_>) -> Outcome {
         let problem = PlacementProblem { hosts: self.first.hosts.clone(), ..self.problem.clone() };
         let all = match solve_within(&problem, budget) {
             Outcome::Placed(all) => *all,
             ended @ (Outcome::Impossible | Outcome::OutOfTime) => return ended,
         };
-        let hosts = hosts_of(&all.assignments);
-        let places: Vec<usize> =
-            self.servers.iter().filter_map(|server| hosts.get(*server).copied()).collect();
+        let places = self.of_first(&all.hosts());
         let cost = evaluation::cost(&self.first, &places);
         let bound = first.bound;
         let (assignments, stopped) = match solve_within(&self.second(&places), budget) {
             Outcome::Placed(second) => (second.assignments, second.stopped),
             Outcome::Impossible | Outcome::OutOfTime => (all.assignments, budget.spent()),
         };
-        let early = || budget.spent().or(Some(Spent::Idle));
-        let stopped = if bound < cost { early() } else { stopped };
+        let stopped = if bound < cost { budget.spent().or(Some(Spent::Idle)) } else { stopped };
         placed(Solution { assignments, cost, bound, stopped })
     }
 
@@ -125,12 +120,8 @@ fn placed(solution: Solution) -> Outcome {
     Outcome::Placed(Box::new(solution))
 }
 
-fn hosts_of(assignments: &[Assignment]) -> Vec<usize> {
-    assignments.iter().map(|it| it.host).collect()
-}
-
 /// The hosts of a problem, of which those that fit none of these servers do not count for any policy.
-fn hosts_for(problem: &PlacementProblem, servers: &[usize]) -> Vec<Host> {
+fn counted_hosts(problem: &PlacementProblem, servers: &[usize]) -> Vec<Host> {
     let mut is_fitting = vec![false; problem.hosts.len()];
     let servers: Vec<&Server> = servers.iter().filter_map(|it| problem.servers.get(*it)).collect();
     let mut known = HashSet::new();

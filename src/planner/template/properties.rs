@@ -220,17 +220,20 @@ pub(super) fn text(id: &str, key: &str, value: &Value) -> Result<String, Rejecti
 }
 
 /// The id or name of a resource in a reference to it: a text, or `{"get_resource": TEXT}`.
-pub(super) fn reference(value: &Value) -> Option<&str> {
-    value.get("get_resource").unwrap_or(value).as_str()
+pub(in crate::planner) fn reference(value: &Value) -> Option<&str> {
+    referenced(value).as_str()
+}
+
+fn referenced(value: &Value) -> &Value {
+    value.get("get_resource").unwrap_or(value)
 }
 
 /// The members of a group: ids or names, or `{"get_resource": id}`.
 pub(super) fn references(id: &str, list: &Value) -> Result<Vec<String>, Rejection> {
     let list = list.as_array().ok_or_else(|| wrong(id, "resources: not of type array"))?;
     let reference = |value: &Value| {
-        let inner = value.get("get_resource").unwrap_or(value);
         let wrong = |_| wrong(id, "resources: must be ids or names of resources");
-        read_text(inner, NAME_MAX).map(str::to_owned).map_err(wrong)
+        read_text(referenced(value), NAME_MAX).map(str::to_owned).map_err(wrong)
     };
     list.iter().map(reference).collect()
 }

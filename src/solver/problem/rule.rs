@@ -126,6 +126,14 @@ impl Rule {
     }
 }
 
+impl SoftRule {
+    /// The rule in a problem with some of the servers, like [`Rule::restricted`].
+    pub(in crate::solver) fn restricted(&self, position: impl Fn(usize) -> Option<usize>) -> Self {
+        let kept = |part: &Vec<usize>| part.iter().filter_map(|it| position(*it)).collect();
+        Self { parts: self.parts.iter().map(kept).collect(), ..self.clone() }
+    }
+}
+
 impl Skew {
     /// The number of further servers needed so that no domain has too few, given the servers in each.
     pub(in crate::solver) fn missing(&self, counts: impl Iterator<Item = u64> + Clone) -> u64 {
