@@ -88,6 +88,8 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Fit(options) => show(cli::fit(&options)),
         Command::Fragmentation(options) => show(cli::fragmentation(&options)),
         Command::Moves(options) => show(cli::moves(&options)),
+        Command::Drain(options) => show(cli::drain(&options)),
+        Command::Rebalance(options) => show(cli::rebalance(&options)),
         Command::Watch(options) => watch(&options),
         Command::Config(ConfigCommand::Import(options)) => {
             if let Some(text) = cli::config_import(&options, report)? {

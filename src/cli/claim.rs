@@ -271,7 +271,10 @@ async fn candidate(
 }
 
 /// Parses amounts such as `VCPU:4,MEMORY_MB:8192`.
-fn parsed(text: &str) -> Result<Vec<(String, i64)>, Failure> {
+///
+/// # Errors
+/// The pair that is not one.
+pub(super) fn parsed(text: &str) -> Result<Vec<(String, i64)>, Failure> {
     let wrong = |pair: &str| Failure(format!("{pair:?} is not an amount such as VCPU:4"));
     let pair = |pair: &str| {
         let (class, amount) = pair.split_once([':', '=']).ok_or_else(|| wrong(pair))?;

@@ -25,6 +25,7 @@ use super::import::{DataImportOptions, ExportOptions};
 use super::ls::LsOptions;
 use super::moves::MovesOptions;
 use super::policy::PolicyCommand;
+use super::relocations::{DrainOptions, RebalanceOptions};
 use super::shadow::ShadowOptions;
 use super::show::ShowOptions;
 use super::top::TopOptions;
@@ -243,6 +244,15 @@ pub enum Command {
     ///
     /// Asks a running Berth, which proposes requests to send and sends none of them. Changes nothing.
     Moves(Box<MovesOptions>),
+    /// Propose the fewest moves by which all servers leave some hosts.
+    ///
+    /// Asks a running Berth. The servers of plans move by the rules of their plans, together with consumers outside of
+    /// plans. Changes nothing without --carry-out.
+    Drain(Box<DrainOptions>),
+    /// Propose the fewest moves by which more servers fit.
+    ///
+    /// Asks a running Berth, like `drain`. Changes nothing without --carry-out.
+    Rebalance(Box<RebalanceOptions>),
     /// Check whether this version can replace the running one.
     ///
     /// Checks the configuration, the version of PostgreSQL, the schema, oversubscribed inventories and the

@@ -46,7 +46,8 @@ impl Pools {
         self.last.len() / 2 + 3 * self.list.len()
     }
 
-    fn number(&mut self, provider: &Provider<'_>, class: ClassId) -> usize {
+    /// The number of a pool, which is new if it is drawn on for the first time.
+    pub(super) fn number(&mut self, provider: &Provider<'_>, class: ClassId) -> usize {
         self.number_of(provider.slot(), (provider.id(), class))
     }
 

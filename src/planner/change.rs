@@ -54,8 +54,8 @@ pub(crate) enum PlanChange {
         servers: Vec<String>,
         /// Hosts to avoid.
         excluded: Vec<String>,
-        /// Allowed hosts; `None`: any.
-        locations: Option<Vec<String>>,
+        /// Their new hosts.
+        to: Destinations,
         /// Whether the other servers of their affinity groups move with them.
         with_mates: bool,
     },
@@ -72,6 +72,17 @@ pub(crate) enum PlanChange {
     },
     /// `DELETE /v1/placements/{placement}`: removes one server.
     Remove(Uuid),
+}
+
+/// The new hosts of servers that move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Destinations {
+    /// Any hosts.
+    Any,
+    /// Hosts of a list, whatever the locations of the plan are.
+    Among(Vec<String>),
+    /// For each server, in their order, its host.
+    Each(Vec<String>),
 }
 
 impl PlanChange {
@@ -96,8 +107,8 @@ impl PlanChange {
                 }
                 Ok(draft)
             }
-            Self::Migrate { servers, excluded, locations, with_mates } => {
-                migrate(current, servers, excluded, locations.as_deref(), *with_mates)
+            Self::Migrate { servers, excluded, to, with_mates } => {
+                migrate(current, servers, excluded, to, *with_mates)
             }
             Self::Reserve { placement, resource_id, locations, replan } => {
                 let mut draft = current.draft()?;
@@ -243,13 +254,14 @@ fn migrate(
     current: &CurrentPlan,
     servers: &[String],
     excluded: &[String],
-    locations: Option<&[String]>,
+    to: &Destinations,
     with_mates: bool,
 ) -> Result<Draft, Rejection> {
     let mut draft = current.draft()?;
-    let moving = draft.find_all(servers).map_err(|server| {
+    let positions = draft.find_all(servers).map_err(|server| {
         Rejection::Invalid(format!("Unknown resource or orchestration id: {server}"))
     })?;
+    let moving: BTreeSet<usize> = positions.iter().copied().collect();
     draft.skip_lost(&moving);
     let excluded: HostNames = Arc::new(excluded.iter().cloned().collect());
     for at in &moving {
@@ -259,8 +271,15 @@ fn migrate(
         if let (Some(demand), Some(home)) = (draft.stack.servers.get_mut(*at), home) {
             demand.excluded.push(Arc::new(HashSet::from([home])));
         }
-        if let Some(list) = locations {
+        if let Destinations::Among(list) = to {
             limit(&mut draft, *at, list);
+        }
+    }
+    if let Destinations::Each(hosts) = to {
+        for (at, host) in positions.iter().zip(hosts) {
+            if let Some(demand) = draft.stack.servers.get_mut(*at) {
+                demand.require_host(host.clone());
+            }
         }
     }
     if with_mates {
@@ -343,7 +362,7 @@ mod tests {
 
     use uuid::Uuid;
 
-    use super::PlanChange;
+    use super::{Destinations, PlanChange};
     use crate::planner::difference::StackRequest;
     use crate::planner::draft::tests::{bound, current, object, servers};
     use crate::planner::draft::{CurrentPlan, Draft};
@@ -407,7 +426,7 @@ mod tests {
         let migrate = |with_mates| PlanChange::Migrate {
             servers: vec!["s0".to_owned()],
             excluded: vec!["h1".to_owned()],
-            locations: None,
+            to: Destinations::Any,
             with_mates,
         };
         for (with_mates, expected) in [(false, [true, false]), (true, [true, true])] {
@@ -422,7 +441,7 @@ mod tests {
         let unknown = PlanChange::Migrate {
             servers: vec!["s0".to_owned(), "x".to_owned()],
             excluded: Vec::new(),
-            locations: None,
+            to: Destinations::Any,
             with_mates: true,
         };
         let why = "Unknown resource or orchestration id: x";

@@ -13,13 +13,13 @@ use super::flavor::Size;
 use super::host_filter::{FilterContext, HostFilter};
 use super::host_room::{ClassNumbers, HostRoom, free_pools, rooms};
 use super::server_composer::ServerComposer;
-use super::stack::{Stack, Surroundings};
+use super::stack::{Holder, Server, Stack, Surroundings};
 use super::topology::{HostEntry, Topology};
 use crate::model::{ClassId, Level, ProviderId};
 use crate::solver::groups::GroupRules;
 use crate::solver::{
-    self, AllowedHosts, Budget, PlacementProblem, Rule, Skew, Supply, Ways, hosts_for, map_items,
-    map_owned,
+    self, AllowedHosts, Budget, Draws, PlacementProblem, Pool, Rule, Skew, Supply, Ways, hosts_for,
+    map_items, map_owned,
 };
 use crate::world::{Provider, World};
 
@@ -62,7 +62,9 @@ pub(super) fn compose(
         .collect();
     let even = even_servers(&all_rules);
     let sizes = sizes(stack, &homes, &even)?;
-    let (of_sizes, pools) = supplies_of(&world, &sizes, budget)?;
+    let (of_sizes, mut pools) = supplies_of(&world, &sizes, budget)?;
+    let kept: Vec<Option<Draws>> =
+        stack.servers.iter().map(|server| kept_draws(server, &world, &mut pools)).collect();
     let hosts = entries(&world, &topology, &of_sizes, &homes)?;
     let numbers = HostNumbers::of(&world, &hosts);
     let classes = ClassNumbers::of(&pools.list);
@@ -75,13 +77,13 @@ pub(super) fn compose(
     in_time(budget)?;
     let current_hosts = homes.iter().map(|home| numbers.of_provider(&world, (*home)?));
     let current_hosts: Vec<Option<usize>> = current_hosts.collect();
-    let mut composer = ServerComposer::new(stack, &current_hosts, &ways, &filter);
+    let mut composer = ServerComposer::new(stack, (&current_hosts, &kept), &ways, &filter);
     let mut servers = composer.all(budget)?;
     let stays = Level::ALL.map(|level| fixed_servers(stack, &hosts, level, &current_hosts));
     set_amounts(&mut servers, stack, &world, &classes);
     let problem = PlacementProblem {
         hosts: hosts_of(&hosts, rooms),
-        pools: free_pools(&world, &pools, &classes, budget)?,
+        pools: with_kept(free_pools(&world, &pools, &classes, budget)?, &kept),
         servers,
         rules: Vec::new(),
         soft_rules: soft_rules.into_iter().map(|(_, soft)| soft).collect(),
@@ -99,6 +101,37 @@ pub(super) fn compose(
     let pools = pools.list;
     in_time(budget)?;
     Ok(Composed { problem, world, hosts, pools, groups, broken, memberships })
+}
+
+/// The draws of a server that keeps its allocations if it stays on its host: none if the world counts them anyway.
+fn kept_draws(server: &Server, world: &World, pools: &mut Pools) -> Option<Draws> {
+    let present = server.present.as_ref().filter(|_| !server.is_fixed() && !server.resized)?;
+    match present.holder {
+        Holder::Plan => None,
+        Holder::Instance => Some(Draws::NONE),
+        Holder::Mover => {
+            let draw = |(provider, class, amount): &(ProviderId, ClassId, i64)| {
+                let pool = pools.number(&world.provider_by_id(*provider)?, *class);
+                Some((pool, u64::try_from(*amount).ok()?))
+            };
+            Some(present.holds.iter().filter_map(draw).collect())
+        }
+    }
+}
+
+/// The pools with room for everyone who keeps their allocations, although more may be in use than there is.
+fn with_kept(mut pools: Vec<Pool>, kept: &[Option<Draws>]) -> Vec<Pool> {
+    let mut sums: HashMap<usize, u64> = HashMap::new();
+    for (pool, amount) in kept.iter().flatten().flat_map(|draws| draws.iter()) {
+        let sum = sums.entry(*pool).or_insert(0);
+        *sum = sum.saturating_add(*amount);
+    }
+    for (pool, sum) in sums {
+        if let Some(pool) = pools.get_mut(pool) {
+            pool.free = pool.free.max(sum);
+        }
+    }
+    pools
 }
 
 /// The servers that rules of an even distribution bind.
@@ -270,7 +303,7 @@ fn with_domains(
 fn freed(world: &Arc<World>, stack: &Stack) -> Arc<World> {
     let mut changes: BTreeMap<(ProviderId, ClassId), i64> = BTreeMap::new();
     let movers = stack.servers.iter().filter(|server| !server.is_fixed());
-    let present = movers.filter_map(|server| server.present.as_ref().filter(|it| it.ours));
+    let present = movers.filter_map(|server| server.present.as_ref().filter(|it| it.is_released()));
     let held = present.flat_map(|present| &present.holds);
     for (provider, class, amount) in held.chain(&stack.given_up) {
         *changes.entry((*provider, *class)).or_insert(0) -= amount;

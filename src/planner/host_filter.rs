@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::stack::{HostNames, Stack, Surroundings};
+use super::stack::{Holder, HostNames, Stack, Surroundings};
 use super::topology::{HostEntry, Topology, is_in_use, zone_name};
 use crate::model::exclusive::{admits, may_take};
 use crate::model::{ExclusiveHost, GroupKind, Level, ProviderId};
@@ -151,6 +151,7 @@ impl<'s> HostFilter<'s> {
             locations,
             excluded: &it.excluded,
             groups: &self.groups_of[server],
+            may_stay: it.present.as_ref().is_some_and(|it| it.holder == Holder::Mover),
         }
     }
 
@@ -163,7 +164,8 @@ impl<'s> HostFilter<'s> {
     ) -> impl Iterator<Item = Obstacle> + use<'f> {
         let host = &self.hosts[nth];
         let name = &*host.name;
-        let HostDemands { zone, aggregates, locations, excluded, groups } = demands;
+        let HostDemands { zone, aggregates, locations, excluded, groups, may_stay } = demands;
+        let stays = *may_stay && home == Some(nth);
         let is_in_others = aggregates.is_some_and(|meet| meet.get(nth) != Some(&true));
         let is_outside = zone.as_ref().is_some_and(|zone| !host.location.is_in_zone(zone));
         let is_unnamed = locations.iter().any(|list| !list.contains(name));
@@ -175,11 +177,13 @@ impl<'s> HostFilter<'s> {
             (is_excluded, Obstacle::Excluded),
         ];
         let of_lists = of_lists.into_iter().filter_map(|(is, obstacle)| is.then_some(obstacle));
+        let of_lists = of_lists.filter(move |it| !stays || *it == Obstacle::Excluded);
         let holders = self.holders(nth, home).iter();
-        let holders = holders.filter(|holder| !admits([**holder], groups));
+        let holders = holders.filter(move |holder| !stays && !admits([**holder], groups));
         let verdicts = groups
             .iter()
-            .filter(move |group| self.verdicts.get(group).is_some_and(|verdicts| !verdicts[nth]));
+            .filter(move |group| self.verdicts.get(group).is_some_and(|verdicts| !verdicts[nth]))
+            .filter(move |_| !stays);
         let verdicts = verdicts.map(|group| Obstacle::Group(*group));
         of_lists.chain(holders.map(|holder| Obstacle::Holder(*holder))).chain(verdicts)
     }
@@ -193,6 +197,8 @@ pub(super) struct HostDemands<'f> {
     locations: &'f [HostNames],
     excluded: &'f [HostNames],
     groups: &'f BTreeSet<Uuid>,
+    /// Whether only exclusion makes it leave its host.
+    may_stay: bool,
 }
 
 impl HostDemands<'_> {
@@ -293,7 +299,9 @@ impl<'s> FilterContext<'s> {
             let (present, groups) = match &server.present {
                 Some(present) if server.is_fixed() => (present, groups),
                 // Its instance stays in the groups that it was in, while the server gets another hold.
-                Some(present) if server.resized && !present.ours => (present, &present.groups),
+                Some(present) if server.resized && !present.is_released() => {
+                    (present, &present.groups)
+                }
                 Some(_) | None => continue,
             };
             let host = self.topology.host_of(self.world, &present.holds);

@@ -9,7 +9,8 @@
 //! From a stack to hosts: [`mod@placement`] controls the search, and a [`policy`] defines the best solution.
 //! [`topology`] has the locations of hosts. [`mod@compose`] makes a problem for the [solver](crate::solver);
 //! [`mod@candidates`] finds the hosts with enough capacity, and [`host_filter`] applies all other demands. If there
-//! is no solution, [`mod@explanation`] explains why.
+//! is no solution, [`mod@explanation`] explains why. [`mod@relocation`] places the servers of several plans at once,
+//! with the fewest moves.
 
 pub mod aggregates;
 pub mod booking;
@@ -35,6 +36,7 @@ mod placement;
 pub mod plan;
 pub(crate) mod policy;
 pub(crate) mod rejection;
+pub(crate) mod relocation;
 pub mod report;
 mod resolve;
 mod rule_changes;

@@ -111,15 +111,8 @@ pub fn places(
     explains: bool,
 ) -> Result<PlacedStack, Failure> {
     let (present, positions) = stack.present();
-    // Each placement gets an equal share of the time.
-    let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
-    let is_volume = present.servers.iter().map(|it| it.kind == ServerKind::Volume).collect();
-    let search = Search { is_volume, volume_policy: around.volume_policy, time, shares };
-    let (composed, found, kept) = search.in_budget(search.end(1), |budget| {
-        let composed = compose(world, &present, around, budget)?;
-        let found = search.run(&composed.problem, &[], 1, budget)?;
-        Ok((composed, found, budget.kept()))
-    })?;
+    let search = Search::new(&present, around, time);
+    let First { composed, found, kept } = search.first(world, &present, around)?;
     match found {
         Some(solution) => {
             let placed = placed(&composed, &present, &solution)?;
@@ -136,21 +129,12 @@ pub fn places(
             Ok(PlacedStack { places: all, units, cost, bound, stopped, alternatives, broken })
         }
         None if !explains => Err(Failure::NoPlaces(Explanation::default())),
-        None => {
-            let mut is_over = || time.is_up(GRACE);
-            let mut budget = Budget::new(&mut is_over);
-            // The problem is still in memory.
-            budget.is_spent_with(kept);
-            let conflict = explain_within(&composed.problem, &mut budget);
-            let case =
-                Case { world, stack: &present, around, composed: &composed, conflict: &conflict };
-            Err(Failure::NoPlaces(explanation(&case, &mut budget)))
-        }
+        None => Err(search.explained(world, &present, around, (&composed, kept))),
     }
 }
 
 /// The searches for one stack, each in an equal share of the time.
-struct Search<'s> {
+pub(super) struct Search<'s> {
     /// For each server, whether it is a volume.
     is_volume: Vec<bool>,
     volume_policy: PlacementPolicy,
@@ -161,7 +145,69 @@ struct Search<'s> {
 /// Number of parts of a share, of which the last is for volumes alone.
 const PARTS: u32 = 4;
 
-impl Search<'_> {
+/// The first search for places of a stack.
+pub(super) struct First {
+    pub(super) composed: Composed,
+    /// The placement; `None`: none exists.
+    pub(super) found: Option<Box<Solution>>,
+    /// The memory in use, in units of the budget.
+    pub(super) kept: usize,
+}
+
+impl<'s> Search<'s> {
+    /// Creates the searches for a stack without absent servers and for its alternatives.
+    pub(super) fn new(stack: &Stack, around: &Surroundings, time: &'s dyn SolvingTime) -> Self {
+        let shares = u32::try_from(stack.alternatives).unwrap_or(u32::MAX).saturating_add(1);
+        let is_volume = stack.servers.iter().map(|it| it.kind == ServerKind::Volume).collect();
+        Self { is_volume, volume_policy: around.volume_policy, time, shares }
+    }
+
+    /// Composes the problem, and searches for a placement in the first share of the time.
+    ///
+    /// # Errors
+    /// The stack is invalid, or the search ended before it found a placement.
+    pub(super) fn first(
+        &self,
+        world: &Arc<World>,
+        stack: &Stack,
+        around: &Surroundings,
+    ) -> Result<First, Failure> {
+        self.in_budget(self.end(1), |budget| {
+            let composed = compose(world, stack, around, budget)?;
+            let found = self.run(&composed.problem, &[], 1, budget)?;
+            Ok(First { composed, found, kept: budget.kept() })
+        })
+    }
+
+    /// Explains why a stack has no places. `composed` is its problem, with the memory in use.
+    pub(super) fn explained(
+        &self,
+        world: &Arc<World>,
+        stack: &Stack,
+        around: &Surroundings,
+        (composed, kept): (&Composed, usize),
+    ) -> Failure {
+        let mut is_over = || self.time.is_up(GRACE);
+        let mut budget = Budget::new(&mut is_over);
+        // The problem is still in memory.
+        budget.is_spent_with(kept);
+        let conflict = explain_within(&composed.problem, &mut budget);
+        let case = Case { world, stack, around, composed, conflict: &conflict };
+        Failure::NoPlaces(explanation(&case, &mut budget))
+    }
+
+    /// Searches for another placement than the known ones in a share of the time. `None`: there is none, or it was not
+    /// found in time.
+    pub(super) fn other(
+        &self,
+        problem: &PlacementProblem,
+        known: &[Vec<usize>],
+        share: u32,
+    ) -> Option<Box<Solution>> {
+        let run = |budget: &mut Budget<'_>| self.run(problem, known, share, budget);
+        self.in_budget(self.end(share), run).ok().flatten()
+    }
+
     fn has_volumes(&self) -> bool {
         self.is_volume.contains(&true)
     }
@@ -246,10 +292,8 @@ fn alternatives(
     let mut known = vec![best.hosts()];
     let mut found = Vec::new();
     for share in 2..=search.shares {
-        let other = search.in_budget(search.end(share), |budget| {
-            search.run(&composed.problem, &known, share, budget)
-        });
-        let Ok(Some(solution)) = other else { break };
+        let other = search.other(&composed.problem, &known, share);
+        let Some(solution) = other else { break };
         let places = solution.hosts();
         let mut hosts = vec![None; stack.servers.len()];
         for (position, place) in positions.iter().zip(&places) {
@@ -267,7 +311,15 @@ fn alternatives(
     Ok(found)
 }
 
-fn placed(composed: &Composed, stack: &Stack, solution: &Solution) -> Result<Vec<Placed>, Failure> {
+/// The places of a solution, one for each server of a stack without absent ones.
+///
+/// # Errors
+/// The solution is of another problem.
+pub(super) fn placed(
+    composed: &Composed,
+    stack: &Stack,
+    solution: &Solution,
+) -> Result<Vec<Placed>, Failure> {
     let lost = |nth: usize| Failure::bug(format!("server {nth} has no place"));
     let mut found = Vec::with_capacity(stack.servers.len());
     for (nth, server) in stack.servers.iter().enumerate() {

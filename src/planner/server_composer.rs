@@ -8,12 +8,13 @@ use super::failure::{Failure, in_time};
 use super::flavor::Size;
 use super::host_filter::{Demands, HostFilter};
 use super::stack::{HostNames, Stack};
-use crate::solver::{self, AllowedHosts, Budget, Ways};
+use crate::solver::{self, AllowedHosts, Budget, Draws, Ways};
 
 /// Composes servers: the allowed hosts of each, and the ways in which it fits there. Equal servers share the data.
 pub(super) struct ServerComposer<'s, 'w> {
     stack: &'s Stack,
     current_hosts: &'w [Option<usize>],
+    kept: &'w [Option<Draws>],
     ways: &'w HashMap<&'s Size, Arc<Ways>>,
     filter: &'s HostFilter<'s>,
     staying: HashMap<usize, Arc<Ways>>,
@@ -21,19 +22,20 @@ pub(super) struct ServerComposer<'s, 'w> {
 }
 
 /// The properties that servers with the same data have in common. Of a server that may be treated differently on its
-/// current host, that host, and whether it keeps its allocations there.
-type ServerKey<'s> = (&'s Size, Demands<'s>, Option<(usize, bool)>);
+/// current host, that host, and its draws if it keeps its allocations there.
+type ServerKey<'s> = (&'s Size, Demands<'s>, Option<(usize, Option<Draws>)>);
 
 impl<'s, 'w> ServerComposer<'s, 'w> {
-    /// Creates the composer of a stack; `ways` has those of each size.
+    /// Creates the composer of a stack; `kept` has the draws of servers that keep their allocations if they stay, and
+    /// `ways` those of each size.
     pub(super) fn new(
         stack: &'s Stack,
-        current_hosts: &'w [Option<usize>],
+        (current_hosts, kept): (&'w [Option<usize>], &'w [Option<Draws>]),
         ways: &'w HashMap<&'s Size, Arc<Ways>>,
         filter: &'s HostFilter<'s>,
     ) -> Self {
         let (staying, known) = (HashMap::new(), HashMap::new());
-        Self { stack, current_hosts, ways, filter, staying, known }
+        Self { stack, current_hosts, kept, ways, filter, staying, known }
     }
 
     /// All servers of the stack.
@@ -87,25 +89,24 @@ impl<'s, 'w> ServerComposer<'s, 'w> {
     ) -> Result<solver::Server, Failure> {
         let missing = || Failure::bug(format!("server {nth} has no size"));
         let server = self.stack.servers.get(nth).ok_or_else(missing)?;
-        // Its instance keeps its allocations as long as it stays.
-        let keeps = server.present.as_ref().is_some_and(|present| !present.ours);
-        let stays = keeps && !server.resized;
-        let home = current_host.filter(|home| stays || self.filter.tells_homes_apart(*home));
-        let key =
-            (&server.size, self.filter.demands(nth, locations), home.map(|home| (home, stays)));
+        let kept = self.kept.get(nth).and_then(Option::as_ref);
+        let may_differ = |home: &usize| kept.is_some() || self.filter.tells_homes_apart(*home);
+        let home = current_host.filter(may_differ).map(|home| (home, kept.cloned()));
+        let key = (&server.size, self.filter.demands(nth, locations), home.clone());
         let entry = match self.known.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let ways = self.ways.get(&server.size).ok_or_else(missing)?;
-                let ways = match home.filter(|_| stays) {
-                    Some(home) => Arc::new(ways.or_staying_on(home)),
-                    None => Arc::clone(ways),
+                let ways = match home {
+                    Some((home, Some(draws))) => Arc::new(ways.or_staying_on(home, draws)),
+                    Some((_, None)) | None => Arc::clone(ways),
                 };
                 let demands = self.filter.demands_of_hosts(nth, locations);
                 let allowed_hosts = self.filter.open_to(&demands, &ways, current_host, budget);
                 entry.insert(solver::Server { ways, allowed_hosts, ..solver::Server::default() })
             }
         };
-        Ok(solver::Server { current_host, is_counted_at_home: stays, ..entry.clone() })
+        let is_counted_at_home = kept == Some(&Draws::NONE);
+        Ok(solver::Server { current_host, is_counted_at_home, ..entry.clone() })
     }
 }

@@ -187,6 +187,12 @@ impl Server {
         self.locations_if_free = Some(mem::replace(&mut self.locations, pin));
     }
 
+    /// Requires a server that moves to be on one host, besides all its other demands.
+    pub(super) fn require_host(&mut self, host: String) {
+        self.locations_if_free = Some(self.locations.clone());
+        self.locations.push(Arc::new(HashSet::from([host])));
+    }
+
     /// Creates a server with amounts only. A class may be repeated.
     pub fn of_amounts(id: &str, amounts: impl Iterator<Item = (String, i64)>) -> Self {
         let mut size = Size::default();
@@ -212,10 +218,28 @@ pub enum ServerKind {
 pub struct Present {
     /// Its allocations.
     pub holds: Vec<(ProviderId, ClassId, i64)>,
-    /// Whether the plan releases them when the server moves. Allocations of an instance do not belong to the plan.
-    pub ours: bool,
+    /// Their holder, which decides when they are released.
+    pub holder: Holder,
     /// The stored groups that the server was in.
     pub groups: BTreeSet<Uuid>,
+}
+
+impl Present {
+    /// Returns whether its allocations are released if the server moves.
+    pub(super) fn is_released(&self) -> bool {
+        self.holder != Holder::Instance
+    }
+}
+
+/// The holder of the current allocations of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The plan. It releases them if the server moves, and may hold others if it stays.
+    Plan,
+    /// An instance. It keeps them while the server gets others.
+    Instance,
+    /// A consumer that releases them if it moves, and keeps them if it stays.
+    Mover,
 }
 
 /// A group of servers.

@@ -198,7 +198,11 @@ impl Planning {
     ) -> Result<Attempt, Failure> {
         draft.stack.alternatives = budget.terms.alternatives;
         // Taken first, so that the world is the one after the wait, and nothing is held in memory meanwhile.
-        let turn = if draft.needs_turn() { Some(budget.turn(self, &draft).await?) } else { None };
+        let turn = if draft.needs_turn() {
+            Some(budget.turn(self, draft.open_servers()).await?)
+        } else {
+            None
+        };
         let groups = draft.stored_groups();
         let own = draft.decided_placements();
         let metadata = draft.stack.demands_aggregates();

@@ -12,7 +12,6 @@ use super::failure::{Failure, Work};
 use super::offload::wait_for;
 use crate::fairness::turns::Turn;
 use crate::fairness::watch::Watch;
-use crate::planner::draft::Draft;
 use crate::planner::{PlacedStack, Progress, SolvingTime};
 
 /// Maximum size of a plan for its turn. The time of a plan is limited, so a larger plan takes no longer.
@@ -68,17 +67,17 @@ impl Budget {
         Self { terms, watch, deadline: None, wait, overtaken: 0, late: 0 }
     }
 
-    /// Waits for a turn at the solver. Drafts of few servers come first.
+    /// Waits for a turn at the solver. Requests with few servers to place come first.
     ///
     /// # Errors
     /// `NoTurn`.
     pub(super) async fn turn(
         &mut self,
         planning: &Planning,
-        draft: &Draft,
+        servers: usize,
     ) -> Result<SolverTurn, Failure> {
         let began = Instant::now();
-        let size = draft.open_servers().clamp(1, SIZE_MAX) as u64;
+        let size = servers.clamp(1, SIZE_MAX) as u64;
         let (turns, requester) = (&planning.solver_turns, self.terms.requester);
         let turn = wait_for(turns, requester, size, self.wait, Work::Solving).await?;
         let waited = began.elapsed();

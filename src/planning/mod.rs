@@ -13,6 +13,7 @@ mod list;
 mod offload;
 mod placements;
 mod recommend;
+mod relocate;
 mod report;
 mod stored;
 
@@ -22,3 +23,4 @@ pub(crate) use self::failure::{Failure, Work};
 pub(crate) use self::list::ListedPlan;
 pub(crate) use self::offload::run;
 pub(crate) use self::recommend::{Move, Recommendation};
+pub(crate) use self::relocate::{Relocated, ServerMove, Step, Wanted};

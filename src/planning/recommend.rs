@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::budget::Budget;
 use super::context::{PlanRef, Planning, Terms};
 use super::failure::Failure;
-use crate::planner::change::PlanChange;
+use crate::planner::change::{Destinations, PlanChange};
 use crate::planner::document::Document;
 use crate::planner::draft::Draft;
 use crate::planner::ids::{canonical, same};
@@ -56,7 +56,8 @@ impl Planning {
         };
         let Move { excluded, locations, .. } = wanted;
         let servers = vec![placement.orchestration_id.clone()];
-        let change = PlanChange::Migrate { servers, excluded, locations, with_mates: false };
+        let to = locations.map_or(Destinations::Any, Destinations::Among);
+        let change = PlanChange::Migrate { servers, excluded, to, with_mates: false };
         let plan = PlanRef { key: &placement.plan.to_string(), scope };
         let planned = self.change(plan, change, None, terms).await?;
         let at = planned.draft.find_placement(placement.id);
@@ -97,7 +98,7 @@ impl Planning {
         let draft = Draft::new(plan, Document::default(), &Template::default(), &[])?;
         let stack = Stack { servers: vec![server], ..Stack::default() };
         let draft = Draft { stack, ..draft };
-        let turn = Budget::new(self, terms).turn(self, &draft).await?;
+        let turn = Budget::new(self, terms).turn(self, draft.open_servers()).await?;
         let world = self.store.world().await?;
         let around = self.surroundings(&[], &[], false).await?;
         let (_, solution, _) = self.solve(&world, draft, around, Some(turn)).await?;

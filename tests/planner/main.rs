@@ -45,6 +45,7 @@ mod policies;
 mod proportion;
 mod races;
 mod regressions;
+mod relocations;
 mod requests;
 mod reservations;
 mod resources;

@@ -380,15 +380,30 @@ async fn r45_which_actions_there_are_and_what_they_take() {
         (json!({"action": "update", "resources": "a"}), "resources must be a dictionary."),
         (json!({"action": "update", "resources": null}), "resources must be a dictionary."),
         (json!({"action": "update"}), "required key in data is missing: resources"),
-        (json!({"action": "migrate", "resources": {"a": 1}}), "must be a list of 1 to 1000 ids."),
-        (json!({"action": "migrate", "resources": "a"}), "must be a list of 1 to 1000 ids."),
-        (json!({"action": "migrate", "resources": []}), "must be a list of 1 to 1000 ids."),
-        (json!({"action": "migrate", "resources": ["a", 1]}), "must be a list of 1 to 1000 ids."),
+        (
+            json!({"action": "migrate", "resources": {"a": 1}}),
+            "must be a list of 1 to 1000 ids, or a dictionary",
+        ),
+        (
+            json!({"action": "migrate", "resources": "a"}),
+            "must be a list of 1 to 1000 ids, or a dictionary",
+        ),
+        (
+            json!({"action": "migrate", "resources": []}),
+            "must be a list of 1 to 1000 ids, or a dictionary",
+        ),
+        (
+            json!({"action": "migrate", "resources": ["a", 1]}),
+            "must be a list of 1 to 1000 ids, or a dictionary",
+        ),
         (
             json!({"action": "migrate", "resources": vec!["a"; 1001]}),
-            "must be a list of 1 to 1000 ids.",
+            "must be a list of 1 to 1000 ids, or a dictionary",
         ),
-        (json!({"action": "migrate", "resources": [1]}), "must be a list of 1 to 1000 ids."),
+        (
+            json!({"action": "migrate", "resources": [1]}),
+            "must be a list of 1 to 1000 ids, or a dictionary",
+        ),
         (json!({"action": "migrate", "resources": ["no"]}), "Unknown resource or orchestration id"),
         (json!({"action": "migrate", "resources": ["a"], "excluded_hosts": "h"}), "type array"),
         (json!({"action": "update", "resources": {}, "stack_id": "stack"}), "stack_id"),

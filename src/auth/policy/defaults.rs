@@ -250,6 +250,9 @@ rules! {
         "Find what is free, but of no use.", ["GET /-/v1/fragmentation"];
     MOVES = "berth:moves:show", ADMIN_OR_SERVICE,
         "Find the fewest consumers to move so that a request fits.", ["GET /-/v1/moves"];
+    RELOCATE = "berth:relocate", ADMIN_OR_SERVICE,
+        "Find the fewest moves that empty hosts or make room, and carry them out.",
+        ["POST /-/v1/drain", "POST /-/v1/rebalance"];
     EVENTS = "berth:events:show", ADMIN_OR_SERVICE,
         "Follow the changes of providers, consumers, traits and resource classes.",
         ["GET /-/v1/events"];

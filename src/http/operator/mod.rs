@@ -17,6 +17,7 @@ mod fragmentation;
 mod moves;
 mod providers;
 mod refused;
+mod relocations;
 mod requests;
 pub mod views;
 
@@ -64,6 +65,11 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
         route(
             "/-/v1/fragmentation",
             [get::<Operator, _, _>(.., rule::FRAGMENTATION, fragmentation::show)],
+        ),
+        route("/-/v1/drain", [post::<Operator, _, _>(.., rule::RELOCATE, relocations::drain)]),
+        route(
+            "/-/v1/rebalance",
+            [post::<Operator, _, _>(.., rule::RELOCATE, relocations::rebalance)],
         ),
         route("/-/v1/moves", [get::<Operator, _, _>(.., rule::MOVES, moves::show)]),
         route("/-/v1/providers", [get::<Operator, _, _>(.., rule::PROVIDERS, providers::list)]),

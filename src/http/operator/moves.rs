@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::context::{Problem, RequestCaller};
 use super::costly::{self, WORK_MAX};
@@ -39,7 +40,7 @@ pub(super) const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocat
 /// Time limit of the search.
 pub(super) const SEARCH_MAX: Duration = Duration::from_secs(2);
 /// The first microversion with consumer generations. Its bodies keep the consumer's type.
-const MICROVERSION: &str = "1.28";
+pub(super) const MICROVERSION: &str = "1.28";
 
 /// Selection of victims, in order.
 #[derive(Clone, Debug)]
@@ -122,7 +123,12 @@ fn hosts(world: &World, requests: &Requests) -> Result<Targets, crate::search::U
 
 /// Returns the properties that a new host must share with the old one.
 pub(super) fn keeping(query: &Query) -> Result<KeptProperties, Problem> {
-    let Some(value) = query.once(KEEP)? else {
+    kept(query.once(KEEP)?)
+}
+
+/// Parses the properties that a new host must share with the old one.
+pub(super) fn kept(value: Option<&str>) -> Result<KeptProperties, Problem> {
+    let Some(value) = value else {
         return Ok(KeptProperties { traits: true, aggregates: false });
     };
     let mut keeping = KeptProperties { traits: false, aggregates: false };
@@ -204,7 +210,7 @@ fn written(
             leaves,
             to: step.to.and_then(host),
             microversion: MICROVERSION.to_owned(),
-            body: body(world, consumer, step),
+            body: body(consumer, allocations(world, step)),
         })
     });
     let examined: BTreeSet<ProviderId> = hosts.roots.iter().take(found.examined).copied().collect();
@@ -227,17 +233,24 @@ fn written(
     }
 }
 
-/// Returns a body of `POST /allocations`.
-fn body(world: &World, consumer: &ConsumerRow, step: &Step) -> Value {
-    let mut allocations: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
-    for (id, class, amount) in &step.allocations {
-        if let Some(provider) = world.provider_by_id(*id) {
-            let resources = allocations.entry(provider.uuid().to_string()).or_default();
-            resources.insert(world.name_of_class(*class).to_owned(), json!(amount));
-        }
+/// The allocations of a consumer after a step, with the names of providers and classes.
+fn allocations<'w>(world: &'w World, step: &'w Step) -> impl Iterator<Item = (Uuid, &'w str, i64)> {
+    step.allocations.iter().filter_map(|(id, class, amount)| {
+        Some((world.provider_by_id(*id)?.uuid(), world.name_of_class(*class), *amount))
+    })
+}
+
+/// Returns a body of `POST /allocations` that replaces the allocations of a consumer.
+pub(super) fn body<'a>(
+    consumer: &ConsumerRow,
+    allocations: impl Iterator<Item = (Uuid, &'a str, i64)>,
+) -> Value {
+    let mut resources: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for (provider, class, amount) in allocations {
+        resources.entry(provider.to_string()).or_default().insert(class.to_owned(), json!(amount));
     }
-    let allocations: Map<String, Value> = allocations
-        .into_iter()
+    let resources = resources.into_iter();
+    let allocations: Map<String, Value> = resources
         .map(|(provider, resources)| (provider, json!({"resources": resources})))
         .collect();
     let held = json!({

@@ -17,7 +17,7 @@ use crate::auth::policy::planning as rules_of_plans;
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, PlannerSettings};
 use crate::model::{Goal, PlacementPolicy};
-use crate::planner::change::PlanChange;
+use crate::planner::change::{Destinations, PlanChange};
 use crate::planner::ids::canonical;
 use crate::planner::policy;
 use crate::planning::{self, NewPlan, Planned, Planning, Terms, run};
@@ -175,20 +175,32 @@ fn act(body: &Object, may_migrate: bool) -> Result<PlanChange, Problem> {
         let why = "Valet error: a migration cannot change the policy; an update can.";
         return Err(Problem::bad_request(why));
     }
-    let wrong = || {
-        Problem::bad_request(format!(
-            "Valet error: resources must be a list of 1 to {MOVES_MAX} ids."
-        ))
-    };
-    let list = resources.and_then(Value::as_array).filter(|list| !list.is_empty());
-    let list = list.filter(|list| list.len() <= MOVES_MAX).ok_or_else(wrong)?;
-    let id = |id: &Value| {
-        let id = id.as_str().filter(|_| schema::text_fault(id, NAME_MAX).is_none());
-        id.map(str::to_owned).ok_or_else(wrong)
-    };
-    let servers = list.iter().map(id).collect::<Result<_, _>>()?;
     let excluded = list_of(body, "excluded_hosts").unwrap_or_default();
-    Ok(PlanChange::Migrate { servers, excluded, locations: None, with_mates: true })
+    let (servers, to) = moves(resources).ok_or_else(|| {
+        Problem::bad_request(format!(
+            "Valet error: resources must be a list of 1 to {MOVES_MAX} ids, or a dictionary with the host of each."
+        ))
+    })?;
+    let with_mates = to == Destinations::Any;
+    Ok(PlanChange::Migrate { servers, excluded, to, with_mates })
+}
+
+/// Parses the servers of a migration, and their hosts if these are given.
+fn moves(resources: Option<&Value>) -> Option<(Vec<String>, Destinations)> {
+    let text = |value: &Value| {
+        let text = value.as_str().filter(|_| schema::text_fault(value, NAME_MAX).is_none());
+        text.map(str::to_owned)
+    };
+    let (servers, to): (Vec<String>, _) = match resources? {
+        Value::Array(ids) => (ids.iter().map(text).collect::<Option<_>>()?, Destinations::Any),
+        Value::Object(hosts) => {
+            let ids = hosts.keys().map(|id| text(&Value::String(id.clone())));
+            let hosts = hosts.values().map(text).collect::<Option<_>>()?;
+            (ids.collect::<Option<_>>()?, Destinations::Each(hosts))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+    };
+    (1..=MOVES_MAX).contains(&servers.len()).then_some((servers, to))
 }
 
 /// `DELETE /v1/plans/{plan}`: releases the capacity of the plan. Instances keep their allocations.

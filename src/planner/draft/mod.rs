@@ -15,7 +15,7 @@ use super::plan::{Placement, Plan};
 use super::rejection::Rejection;
 use super::resolve;
 use super::rule_changes::has_changed_rules;
-use super::stack::{HostNames, Present, Server, Stack, Surroundings};
+use super::stack::{Holder, HostNames, Present, Server, Stack, Surroundings};
 use super::template::{Ignored, ServerEntry, Template};
 use super::topology::Topology;
 use crate::solver::groups::GroupError;
@@ -209,9 +209,9 @@ impl Draft {
                 let stays = before.is_some_and(|before| {
                     (&before.zone, &before.locations) == (&entry.zone, &entry.locations)
                 });
-                let ours = row.is_hold();
+                let holder = if row.is_hold() { Holder::Plan } else { Holder::Instance };
                 let (holds, groups) = (row.holds.clone(), row.groups.iter().copied().collect());
-                server.present = Some(Present { holds, ours, groups });
+                server.present = Some(Present { holds, holder, groups });
                 server.resized = !same;
                 server.fixed = same && stays;
                 // Its instance has no allocations at present, and may get them again without the planner.
@@ -243,7 +243,7 @@ impl Draft {
     ///
     /// # Errors
     /// The first id that is unknown.
-    pub(crate) fn find_all<'i>(&self, ids: &'i [String]) -> Result<BTreeSet<usize>, &'i str> {
+    pub(crate) fn find_all<'i>(&self, ids: &'i [String]) -> Result<Vec<usize>, &'i str> {
         let (mut by_instance, mut by_key) = (HashMap::new(), HashMap::new());
         for (nth, server) in self.servers.iter().enumerate() {
             let instance = server.placement.as_ref().and_then(|it| it.resource_key.as_deref());

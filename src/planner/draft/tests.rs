@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::CurrentPlan;
 use crate::planner::booking;
-use crate::planner::change::PlanChange;
+use crate::planner::change::{Destinations, PlanChange};
 use crate::planner::difference::StackRequest;
 use crate::planner::document::Document;
 use crate::planner::json::Object;
@@ -134,7 +134,7 @@ fn case(nth: usize, count: usize) -> Option<(&'static str, CurrentPlan, PlanChan
         5 => {
             let (servers, excluded) = (vec!["s0".to_owned()], hosts(count));
             let change =
-                PlanChange::Migrate { servers, excluded, locations: None, with_mates: true };
+                PlanChange::Migrate { servers, excluded, to: Destinations::Any, with_mates: true };
             ("a migration", current(linked(count)), change)
         }
         6 => {

@@ -280,7 +280,7 @@ fn broken(
                 let mut free: Vec<i64> =
                     hosts.iter().map(|host| i64::from(host.total) - host.used).collect();
                 for server in stack.servers.iter().filter(|server| !server.is_fixed()) {
-                    let present = server.present.iter().filter(|present| present.ours);
+                    let present = server.present.iter().filter(|present| present.is_released());
                     for (root, _, amount) in present.flat_map(|present| &present.holds) {
                         free[host_number(*root)] += amount;
                     }

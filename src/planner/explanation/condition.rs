@@ -233,7 +233,7 @@ impl Scenario {
                 continue;
             }
             server.absent = true;
-            if let Some(present) = server.present.as_ref().filter(|present| present.ours) {
+            if let Some(present) = server.present.as_ref().filter(|present| present.is_released()) {
                 self.stack.given_up.extend(&present.holds);
             }
         }

@@ -8,6 +8,7 @@ use crate::model::{Level, ProviderId, traits};
 use crate::planner::candidates;
 use crate::planner::flavor::Size;
 use crate::planner::host_filter::{Demands, FilterContext, HostFilter};
+use crate::planner::stack::Holder;
 use crate::planner::topology::{HostEntry, Topology};
 use crate::search::funnel::{self, Counted, Failed, Failing, Funnel, HostChecks, Tally};
 use crate::solver::Budget;
@@ -128,7 +129,7 @@ fn home(case: &Case<'_>, server: usize, number: &HashMap<ProviderId, usize>) -> 
     let it = case.stack.servers.get(server)?;
     let home = case.composed.problem.servers.get(server)?.current_host?;
     let host = *number.get(&case.composed.hosts.get(home)?.root)?;
-    let keeps = it.present.as_ref().is_some_and(|present| !present.ours);
+    let keeps = it.present.as_ref().is_some_and(|present| present.holder != Holder::Plan);
     Some((host, keeps && !it.resized))
 }
 

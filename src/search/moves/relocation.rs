@@ -209,16 +209,7 @@ impl Relocation {
 
     /// The traits of a provider that another must have.
     fn traits(&self, world: &World, provider: &Provider<'_>) -> Vec<String> {
-        if !self.keeping.traits {
-            return Vec::new();
-        }
-        let names = provider.traits().iter().map(|id| world.name_of_trait(*id));
-        let counts = |name: &&str| {
-            !STATES.contains(name)
-                && *name != traits::SHARING
-                && !PLACES.iter().any(|prefix| name.starts_with(prefix))
-        };
-        names.filter(counts).map(str::to_owned).collect()
+        if self.keeping.traits { kept_traits(world, provider) } else { Vec::new() }
     }
 
     /// Returns whether a host has the aggregates, and can use the sharing providers of the consumer.
@@ -242,6 +233,18 @@ impl Relocation {
                 })
             })
     }
+}
+
+/// The traits of a provider that a provider to which consumers move must have, too: all but those for the location or
+/// the state of a host.
+pub fn kept_traits(world: &World, provider: &Provider<'_>) -> Vec<String> {
+    let names = provider.traits().iter().map(|id| world.name_of_trait(*id));
+    let counts = |name: &&str| {
+        !STATES.contains(name)
+            && *name != traits::SHARING
+            && !PLACES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    names.filter(counts).map(str::to_owned).collect()
 }
 
 /// The root of the next tree of a walk.

@@ -310,10 +310,11 @@ impl Ways {
         Self { at: Arc::default(), here: Some((host, Supply::One(Draws::NONE))) }
     }
 
-    /// These ways, except that the server draws nothing on one host, where its allocations are.
+    /// These ways, except for one host, where the server has its allocations: it draws these there, or nothing if the
+    /// pools already lack them.
     #[must_use]
-    pub fn or_staying_on(&self, host: usize) -> Self {
-        Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(Draws::NONE))) }
+    pub fn or_staying_on(&self, host: usize, draws: Draws) -> Self {
+        Self { at: Arc::clone(&self.at), here: Some((host, Supply::One(draws))) }
     }
 
     /// The supply on a host; `None` if the host cannot supply the server.
@@ -369,7 +370,7 @@ mod tests {
         let one = |pool: usize| Supply::One(Draws::from([(pool, 1)]));
         let ways: Ways = [(0, one(0)), (2, one(2))].into_iter().collect();
         for host in [0, 1, 2, 9] {
-            let with = ways.or_staying_on(host);
+            let with = ways.or_staying_on(host, Draws::NONE);
             assert_eq!(with.on(host), Some(&Supply::One(Draws::NONE)));
             let hosts: Vec<usize> = with.by_host().map(|(host, _)| host).collect();
             let mut all = vec![0, 2, host];

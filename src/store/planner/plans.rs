@@ -166,6 +166,39 @@ impl Store {
         Ok(heads)
     }
 
+    /// Returns plans with placements on any of these providers, at most `plans_max` of them, found in at most so many
+    /// allocations.
+    ///
+    /// # Errors
+    /// The database is unavailable.
+    pub async fn plans_on(
+        &self,
+        providers: &[ProviderId],
+        allocations_max: u32,
+        plans_max: u32,
+    ) -> Result<Vec<Uuid>> {
+        let providers: Vec<i64> = providers.iter().map(|id| id.0).collect();
+        let plans = self
+            .read(|conn| {
+                sqlx::query_scalar!(
+                    "with allocated as materialized (
+                         select consumer_id from allocations where provider_id = any($1) limit $2
+                     ), holding as (
+                         select distinct consumer_id from allocated
+                     )
+                     select distinct p.plan_id from holding h join consumers c on c.id = h.consumer_id
+                     join placements p on p.consumer = c.uuid order by 1 limit $3",
+                    &providers,
+                    i64::from(allocations_max),
+                    i64::from(plans_max)
+                )
+                .fetch_all(conn)
+                .boxed()
+            })
+            .await?;
+        Ok(plans)
+    }
+
     /// Returns placements, in the order of plans and of servers in them.
     ///
     /// # Errors

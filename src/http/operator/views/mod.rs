@@ -7,6 +7,7 @@ pub mod fit;
 pub mod fragmentation;
 pub mod moves;
 pub mod refused;
+pub mod relocations;
 
 use serde::{Deserialize, Serialize};
 
