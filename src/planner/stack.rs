@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::aggregates::AggregateMetadata;
 use super::flavor::Size;
 use crate::model::{ClassId, ExclusiveHost, GroupKind, Level, PlacementPolicy, ProviderId};
-use crate::solver::Rule;
 use crate::solver::groups::{
     self, GROUPS_MAX, GroupError, GroupRules, MEMBERS_MAX, Member, NESTING_MAX, Terms,
 };
+use crate::solver::{Rule, UnionFind};
 
 /// A stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,32 +72,31 @@ impl Stack {
         groups::rules(&groups, self.servers.len())
     }
 
+    /// For each server, the first of those that affinity groups bind together with it, directly or through others.
+    ///
+    /// # Errors
+    /// The reason why the groups are invalid.
+    pub fn bound(&self) -> Result<Vec<usize>, GroupError> {
+        let mut sets = UnionFind::new(self.servers.len());
+        for (_, rule) in self.rules()?.rules {
+            if let Rule::Together(_, servers) = rule {
+                let others = servers.iter().skip(1);
+                servers.iter().zip(others).for_each(|(one, other)| sets.join(*one, *other));
+            }
+        }
+        Ok((0..self.servers.len()).map(|server| sets.find(server)).collect())
+    }
+
     /// These servers and those in affinity groups with them, directly or through others.
     ///
     /// # Errors
     /// The reason why the groups are invalid.
     pub fn mates(&self, servers: &BTreeSet<usize>) -> Result<BTreeSet<usize>, GroupError> {
-        let bound = self.rules()?.rules.into_iter().filter_map(|(_, rule)| match rule {
-            Rule::Together(_, servers) => Some(servers),
-            Rule::Apart(..) | Rule::Alone(..) | Rule::AtMost(..) | Rule::Skew(_) => None,
-        });
-        let mut bound: Vec<Vec<usize>> = bound.collect();
-        let mut groups_of: HashMap<usize, Vec<usize>> = HashMap::new();
-        for (number, servers) in bound.iter().enumerate() {
-            for server in servers {
-                groups_of.entry(*server).or_default().push(number);
-            }
-        }
-        let mut found = servers.clone();
-        let mut next: Vec<usize> = servers.iter().copied().collect();
-        while let Some(server) = next.pop() {
-            for group in groups_of.remove(&server).unwrap_or_default() {
-                // The servers of a group are examined once.
-                let mates = bound.get_mut(group).map(mem::take).unwrap_or_default();
-                next.extend(mates.into_iter().filter(|mate| found.insert(*mate)));
-            }
-        }
-        Ok(found)
+        let bound = self.bound()?;
+        let sets: BTreeSet<usize> =
+            servers.iter().filter_map(|it| bound.get(*it)).copied().collect();
+        let of_sets = bound.iter().enumerate().filter(|(_, set)| sets.contains(set));
+        Ok(of_sets.map(|(server, _)| server).collect())
     }
 
     /// A sentence about invalid groups, with the names of groups and servers.

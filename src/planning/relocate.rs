@@ -234,7 +234,8 @@ impl Planning {
             let moves = found.steps.iter().flatten();
             let others = moves.filter(|moved| !left.contains(&moved.from)).count();
             let found = relocated(found, &combination, &plans, &consumers);
-            Ok(Some(Relocated { others, ..found }))
+            let is_proven = found.is_proven && combination.is_complete;
+            Ok(Some(Relocated { is_proven, others, ..found }))
         };
         let done = spans::spawn_blocking(work).await;
         done.map_err(|panic| Failure::Panicked(Work::Solving, panic.to_string()))?

@@ -57,6 +57,7 @@ pub use self::problem::{
 pub use self::search::{solve, solve_other, solve_within};
 pub use self::solution::{Assignment, Cost, Counts, Outcome, Solution};
 pub use self::steps::TwoSteps;
+pub use self::union_find::UnionFind;
 
 #[cfg(test)]
 mod tests;

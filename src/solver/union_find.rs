@@ -5,24 +5,24 @@
 /// Disjoint sets of the numbers from 0 on. The smallest number of a set represents it, so that the result does not
 /// depend on the order in which sets are joined.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnionFind {
+pub struct UnionFind {
     leaders: Vec<usize>,
 }
 
 impl UnionFind {
     /// Creates `elements` elements, each in a set of its own.
-    pub(super) fn new(elements: usize) -> Self {
+    pub fn new(elements: usize) -> Self {
         Self { leaders: (0..elements).collect() }
     }
 
     /// Adds an element in a set of its own, and returns its number.
-    pub(super) fn add(&mut self) -> usize {
+    pub fn add(&mut self) -> usize {
         self.leaders.push(self.leaders.len());
         self.leaders.len() - 1
     }
 
     /// The smallest element of the set of an element.
-    pub(super) fn find(&mut self, element: usize) -> usize {
+    pub fn find(&mut self, element: usize) -> usize {
         let mut at = element;
         while self.leaders[at] != at {
             self.leaders[at] = self.leaders[self.leaders[at]];
@@ -32,7 +32,7 @@ impl UnionFind {
     }
 
     /// Joins the sets of two elements.
-    pub(super) fn join(&mut self, one: usize, other: usize) {
+    pub fn join(&mut self, one: usize, other: usize) {
         let (one, other) = (self.find(one), self.find(other));
         self.leaders[one.max(other)] = one.min(other);
     }

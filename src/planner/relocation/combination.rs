@@ -41,7 +41,14 @@ pub(crate) struct Combination {
     extent: Extent,
     /// By aggregates, the hosts that are in all of them.
     hosts_in: HashMap<Vec<Uuid>, HostNames>,
+    /// The sizes of consumers outside of plans.
+    sizes: HashSet<Size>,
+    /// Whether all consumers that may move can.
+    pub(crate) is_complete: bool,
 }
+
+/// Maximum number of sizes of consumers that need not move.
+const SIZES_MAX: usize = 300;
 
 /// Servers for which there is to be room.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +85,8 @@ impl Combination {
             topology,
             extent,
             hosts_in: HashMap::new(),
+            sizes: HashSet::new(),
+            is_complete: true,
         }
     }
 
@@ -135,6 +144,13 @@ impl Combination {
         let size = consumer::size(world, &self.topology, consumer, &home, self.extent.keep);
         let may_move = self.may_move(&home, size.is_some()).map_err(|()| is_moving(&id, &home))?;
         let Some(size) = size.filter(|_| may_move) else { return Ok(()) };
+        // One request has limited room for sizes, which are searched one by one.
+        let is_known = self.sizes.contains(&size);
+        if !is_known && self.sizes.len() >= SIZES_MAX && !self.must_leave(&home) {
+            self.is_complete = false;
+            return Ok(());
+        }
+        self.sizes.insert(size.clone());
         let present = Present {
             holds: consumer.allocations.clone(),
             holder: Holder::Mover,
@@ -205,13 +221,13 @@ impl Combination {
     /// # Errors
     /// The groups are invalid.
     pub(super) fn sets(&self, moving: &[usize]) -> Result<Vec<Vec<usize>>, Failure> {
-        let invalid = |why| Failure::Invalid(self.stack.describe(why));
-        let mut mates: BTreeMap<(usize, BTreeSet<usize>), Vec<usize>> = BTreeMap::new();
+        let bound = self.stack.bound();
+        let bound = bound.map_err(|why| Failure::Invalid(self.stack.describe(why)))?;
+        let mut mates: BTreeMap<(usize, Option<usize>), Vec<usize>> = BTreeMap::new();
         let mut plans: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (nth, server) in moving.iter().enumerate() {
             if let Some(Origin::Planned(plan, _)) = self.origins.get(*server) {
-                let bound = self.stack.mates(&BTreeSet::from([*server])).map_err(invalid)?;
-                mates.entry((*plan, bound)).or_default().push(nth);
+                mates.entry((*plan, bound.get(*server).copied())).or_default().push(nth);
                 plans.entry(*plan).or_default().push(nth);
             }
         }
@@ -239,8 +255,12 @@ impl Combination {
 
     /// Returns whether a server may move. A host that is drained must be left, which is an error for one that cannot.
     fn may_move(&self, home: &Provider<'_>, can: bool) -> Result<bool, ()> {
-        let must = self.extent.drained.contains(home.name());
+        let must = self.must_leave(home);
         if must && !can { Err(()) } else { Ok(can && (must || self.extent.others_may_move)) }
+    }
+
+    fn must_leave(&self, home: &Provider<'_>) -> bool {
+        self.extent.drained.contains(home.name())
     }
 
     /// The names of the hosts that are in all aggregates of a host.

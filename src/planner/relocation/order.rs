@@ -11,7 +11,7 @@ use crate::world::World;
 /// Maximum number of sets that are tried as the next step.
 const CHECKS_MAX: usize = 2_000_000;
 /// Number of checks between two looks at the time.
-const PAUSE: usize = 1024;
+const PAUSE: usize = 64;
 
 /// A server that moves.
 pub(super) struct Mover {
