@@ -13,6 +13,8 @@ pub(in crate::solver) struct Quota {
     pub(in crate::solver) rule: usize,
     pub(in crate::solver) level: Level,
     pub(in crate::solver) most: u64,
+    /// For an even distribution, the minimum number in each domain.
+    pub(in crate::solver) least: u64,
     /// The servers of the rule.
     pub(in crate::solver) servers: u64,
     /// The kinds that the rule binds, with the number of its servers in one bundle.
@@ -31,18 +33,20 @@ impl Quota {
         let mut quotas: Vec<Self> = Vec::new();
         for (rule, it) in problem.rules.iter().enumerate() {
             let servers = it.parts().iter().map(Vec::len).sum::<usize>() as u64;
-            let (most, domains) = match it {
+            let (most, least, domains) = match it {
                 Rule::Together(..) | Rule::Apart(..) | Rule::Alone(..) => continue,
-                Rule::AtMost(_, most, _) => (u64::from(*most), Vec::new()),
+                Rule::AtMost(_, most, _) => (u64::from(*most), 0, Vec::new()),
                 Rule::Skew(skew) => {
                     let domains = skew.domains.iter();
                     let domains = domains.filter_map(|host| units.unit(skew.level, *host));
                     let mut domains: Vec<usize> = domains.collect();
                     domains.sort_unstable();
                     domains.dedup();
-                    let all = servers + u64::from(skew.absent);
-                    let others = (domains.len() as u64).saturating_sub(1) * u64::from(skew.most);
-                    ((all + others).checked_div(domains.len() as u64).unwrap_or(0), domains)
+                    let (count, absent) = (domains.len() as u64, u64::from(skew.absent));
+                    let others = count.saturating_sub(1) * u64::from(skew.most);
+                    let most = (servers + absent + others).checked_div(count).unwrap_or(0);
+                    let fullest = servers.div_ceil(count.max(1));
+                    (most, fullest.saturating_sub(u64::from(skew.most) + absent), domains)
                 }
             };
             let number = quotas.len();
@@ -58,7 +62,7 @@ impl Quota {
                 }
             }
             let level = it.level();
-            quotas.push(Self { rule, level, most, servers, kinds: bound, domains });
+            quotas.push(Self { rule, level, most, least, servers, kinds: bound, domains });
         }
         quotas
     }

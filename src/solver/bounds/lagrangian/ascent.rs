@@ -87,12 +87,17 @@ impl Lagrangian<'_> {
         }
         for (rule, racks) in direction.racks.iter_mut().enumerate() {
             for (rack, direction) in racks.iter_mut().enumerate() {
-                let places = self.places(state, rule, rack);
-                let slope = signed(self.taken.racks[rule][rack]) - places;
-                if slope < 0 && self.prices.racks[rule][rack] == 0 {
+                let (least, most) = self.places(state, rule, rack);
+                let taken = signed(self.taken.racks[rule][rack]);
+                let slope = match self.prices.racks[rule][rack].signum() {
+                    1 => taken - most,
+                    -1 => taken - least,
+                    _ => taken - taken.clamp(least, most.max(least)),
+                };
+                turn(direction, slope);
+                // A price leaves zero only because of what hosts take now.
+                if self.prices.racks[rule][rack] == 0 && direction.signum() != slope.signum() {
                     *direction = 0;
-                } else {
-                    turn(direction, slope);
                 }
             }
         }
@@ -116,7 +121,9 @@ impl Lagrangian<'_> {
         }
         for (prices, direction) in self.prices.racks.iter_mut().zip(&direction.racks) {
             for (price, direction) in prices.iter_mut().zip(direction) {
-                *price = (*price + change(*direction)).max(0);
+                let next = *price + change(*direction);
+                // The number of places that is refunded changes at zero.
+                *price = if price.signum() * next.signum() < 0 { 0 } else { next };
             }
         }
     }

@@ -207,14 +207,17 @@ impl<'p> Lagrangian<'p> {
         self.prices.kinds[kind] - fit - rack.map_or(0, in_rack)
     }
 
-    /// The number of places that a rule leaves in a rack.
-    fn places(&self, state: &State<'_>, rule: usize, rack: usize) -> i64 {
+    /// The numbers of places that must be taken in a rack, and that may be, by a rule.
+    fn places(&self, state: &State<'_>, rule: usize, rack: usize) -> (i64, i64) {
         match rule.checked_sub(self.apart_in_racks) {
-            None => 1,
+            None => (0, 1),
             Some(nth) => {
                 let quota = self.rack_quotas[nth];
-                let most = self.model.quotas[quota].most;
-                signed(most.saturating_sub(state.quota_counts[quota][rack]))
+                let count = state.quota_counts[quota][rack];
+                let quota = &self.model.quotas[quota];
+                let least =
+                    if quota.domains.binary_search(&rack).is_ok() { quota.least } else { 0 };
+                (signed(least.saturating_sub(count)), signed(quota.most.saturating_sub(count)))
             }
         }
     }
@@ -306,11 +309,22 @@ impl<'p> Lagrangian<'p> {
         let mut bound = signed(state.fit) * SCALE + state.unplaced_kinds().map(left).sum::<i64>();
         for (rule, prices) in self.prices.racks.iter().enumerate() {
             let prices = prices.iter().enumerate();
-            bound -=
-                prices.map(|(rack, price)| price * self.places(state, rule, rack)).sum::<i64>();
+            let refund = |(rack, price): (usize, &i64)| {
+                let (least, most) = self.places(state, rule, rack);
+                price * if *price < 0 { least } else { most }
+            };
+            bound -= prices.map(refund).sum::<i64>();
         }
         let for_server = |(kind, _): (usize, usize)| {
-            self.prices.kinds[kind] / signed(model.kinds[kind].servers.max(1))
+            let of_rule = |(rule, places): &(usize, u64)| {
+                let lowest =
+                    self.prices.racks[*rule].iter().min().map_or(0, |price| (*price).min(0));
+                lowest * signed(*places)
+            };
+            let premium: i64 = self.in_racks[kind].iter().map(of_rule).sum();
+            let servers = signed(model.kinds[kind].servers.max(1));
+            // Rounded up, so that no host is left out that may bring something in.
+            (self.prices.kinds[kind] - premium + servers - 1).div_euclid(servers)
         };
         let dearest = state.unplaced_kinds().map(for_server).max().unwrap_or(0);
         self.prices.new_host = 0;

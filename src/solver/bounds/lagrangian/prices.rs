@@ -37,7 +37,8 @@ impl FitBoundScaled {
     }
 }
 
-/// Prices (multipliers): of a bundle of each kind, of a place in each rack for each rule that limits them, of a
+/// Prices (multipliers): of a bundle of each kind, of a place in each rack for each rule that limits them (below zero,
+/// where an even distribution needs more), of a
 /// host that comes into use, and of each unit without servers, if the policy packs units: its profit minus that of
 /// the last one that may be used.
 #[derive(Clone, Debug)]
