@@ -42,6 +42,15 @@ class Result:
 
 
 @dataclasses.dataclass
+class PolicyResult:
+    """What Berth answered under another policy."""
+
+    proven: bool
+    # The part of the last component that the bound leaves open; None if the bound leaves others open, too.
+    gap: float | None
+
+
+@dataclasses.dataclass
 class Planner:
     """A running planner: its URL, and the file of its log."""
 
@@ -107,6 +116,18 @@ def plan(planner: Planner, instance: Instance, seconds: int) -> Result:
     places = said["placements"]
     placement = [host_of[places[f"s{nth}"]["location"]] for nth in range(len(instance.servers))]
     return Result(placement, cost, bound, quality["optimal"], status, "", planner.first(), took)
+
+
+def plan_under(planner: Planner, instance: Instance, seconds: int, policy: dict) -> PolicyResult | None:
+    """One dry run under a policy; None if there is no plan."""
+    body = request(instance, seconds) | {"policy": policy}
+    status, headers, _ = _ask(planner.url, "POST", "/v1/plans?dry_run=true", body)
+    if status != 200:
+        return None
+    quality = json.loads(headers["berth-plan"])
+    cost, bound = (list(quality[part].values()) for part in ("cost", "bound"))
+    gap = 1 - bound[-1] / cost[-1] if cost[-1] else 0.0
+    return PolicyResult(quality["optimal"], gap if cost[:-1] == bound[:-1] else None)
 
 
 def request(instance: Instance, seconds: int) -> dict:

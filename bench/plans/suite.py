@@ -18,6 +18,12 @@ import instances
 import table
 
 
+# Policies besides that of plans that name none.
+POLICIES = {
+    "pack, racks": {"name": "pack", "level": "rack"},
+    "spread": {"name": "spread"},
+    "balance": {"name": "balance"},
+}
 # How quickly the first placement is there differs from request to request: the median of these and
 # the measured one counts.
 MORE_FIRSTS = 4
@@ -76,6 +82,8 @@ def measure(cluster: Cluster, instance: instances.Instance, chosen) -> table.Row
         firsts = [row.berth.first] + [service.plan(planner, instance, 1).first for _ in range(MORE_FIRSTS)]
         known = [first for first in firsts if first is not None]
         row.berth.first = statistics.median(known) if known else None
+        for name, policy in POLICIES.items():
+            row.policies[name] = service.plan_under(planner, instance, chosen.seconds, policy)
     if row.berth.placement is not None:
         ours = checked(instance, row.berth.placement, "Berth")
         if ours != row.berth.cost:

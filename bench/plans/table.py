@@ -34,6 +34,19 @@ class Row:
     cpsat_took: float = 0.0
     was_compared: bool = False
     berth: service.Result | None = None
+    # By policy.
+    policies: dict[str, service.PolicyResult | None] = dataclasses.field(default_factory=dict)
+
+    def under(self) -> dict[str, service.PolicyResult | None]:
+        """The plans under all policies."""
+        return {"pack": self._packed(), **self.policies}
+
+    def _packed(self) -> service.PolicyResult | None:
+        ours = self.berth
+        if ours is None or ours.cost is None or ours.bound is None:
+            return None
+        gap = 1 - ours.bound[-1] / ours.cost[-1] if ours.cost[-1] else 0.0
+        return service.PolicyResult(ours.proven, gap if ours.cost[:-1] == ours.bound[:-1] else None)
 
     def add_cpsat(self, result: cpsat.Result, few: bool) -> None:
         """Note an answer of CP-SAT, if it is better. Proofs on few hosts say nothing of all."""
@@ -109,7 +122,7 @@ def line(row: Row) -> str:
 def render(run: Run) -> str:
     """The run as Markdown: a row for each instance."""
     rows = [_row(HEAD), _row(["---"] * len(HEAD)), *(_row(cells(row)) for row in run.rows)]
-    return "\n".join(["", _about(run), "", *rows, "", ""])
+    return "\n".join(["", _about(run), "", *rows, "", *_policies(run), "", ""])
 
 
 def record(run: Run) -> None:
@@ -130,13 +143,13 @@ def _summary(run: Run) -> str:
     """The run as Markdown: a row for each cloud."""
     clouds: dict[str, list[Row]] = {}
     for row in run.rows:
-        clouds.setdefault(row.instance.name.partition("-")[0], []).append(row)
+        clouds.setdefault(_cloud_of(row), []).append(row)
     rows = [_row(SUMMARY_HEAD), _row(["---"] * len(SUMMARY_HEAD))]
     for hosts, of_cloud in clouds.items():
         firsts = [row.berth.first for row in of_cloud if row.berth and row.berth.first is not None]
         rows.append(
             _row([
-                f"{int(hosts.removesuffix('r')):,}{', rules of racks' if hosts.endswith('r') else ''}",
+                hosts,
                 ", ".join(str(it) for it in _verdicts(of_cloud).values()),
                 f"{sum(1 for row in of_cloud if row.berth and row.berth.proven)} of {len(of_cloud)}",
                 str(sum(row.cpsat_proven for row in of_cloud)),
@@ -145,7 +158,33 @@ def _summary(run: Run) -> str:
                 f"{max(firsts) * 1000:,.0f} ms" if firsts else "none",
             ])
         )
-    return "\n".join(["", _about(run), "", *rows, "", ""])
+    return "\n".join(["", _about(run), "", *rows, "", *_policies(run), "", ""])
+
+
+POLICY_HEAD = (
+    "hosts", "policy", "proven", "all but the last component proven", "gap of the last component: median", "largest",
+)  # fmt: skip
+
+
+def _policies(run: Run) -> list[str]:
+    """A row for each cloud and policy. Berth's plans only, beside their bounds."""
+    found: dict[tuple[str, str], list[service.PolicyResult]] = {}
+    for row in run.rows:
+        for policy, result in row.under().items():
+            if result is not None:
+                found.setdefault((_cloud_of(row), policy), []).append(result)
+    rows = [_row(POLICY_HEAD), _row(["---"] * len(POLICY_HEAD))]
+    for (cloud, policy), results in found.items():
+        gaps = [result.gap for result in results if result.gap is not None]
+        shown = [f"{statistics.median(gaps):.2%}", f"{max(gaps):.2%}"] if gaps else ["", ""]
+        count = f"{sum(result.proven for result in results)} of {len(results)}"
+        rows.append(_row([cloud, policy, count, str(len(gaps)), *shown]))
+    return rows
+
+
+def _cloud_of(row: Row) -> str:
+    hosts = row.instance.name.partition("-")[0]
+    return f"{int(hosts.removesuffix('r')):,}{', rules of racks' if hosts.endswith('r') else ''}"
 
 
 def _verdicts(rows: list[Row]) -> dict[str, int]:

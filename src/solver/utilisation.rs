@@ -20,9 +20,9 @@ use super::counted::CountedUnits;
 use super::problem::PlacementProblem;
 
 /// A utilisation of 100 %.
-const FULL: u128 = 100_000;
+pub(super) const FULL: u128 = 100_000;
 /// The maximum utilisation: ten times the capacity. Larger ones count as this.
-const SHARE_MAX: u64 = 1_000_000;
+pub(super) const SHARE_MAX: u64 = 1_000_000;
 /// The weight of the unit with the most capacity.
 const WEIGHT_MAX: u128 = 1_000;
 
@@ -77,6 +77,16 @@ impl Utilisation {
     /// The number of classes.
     pub(super) fn classes(&self) -> usize {
         self.classes
+    }
+
+    /// The capacity of a unit in a class.
+    pub(super) fn capacity(&self, unit: usize, class: usize) -> u128 {
+        self.capacity[unit * self.classes + class]
+    }
+
+    /// The weight of the utilisation of a unit in a class.
+    pub(super) fn weight(&self, unit: usize, class: usize) -> u64 {
+        self.weights[unit * self.classes + class]
     }
 
     /// The utilisation that one server with these amounts adds to a unit in a class.

@@ -1,11 +1,12 @@
 //! A lower bound on the load that the remaining bundles add to units: each kind alone, on the units where it adds
-//! least.
+//! least, or [all together](joint_load).
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and units are numbered densely")]
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::joint_load::joint_load;
 use super::room::slots_by_unit;
 use crate::solver::budget::Budget;
 use crate::solver::state::State;
@@ -15,17 +16,24 @@ use crate::solver::state::State;
 pub(in crate::solver) struct LoadBound {
     /// For each kind, the sum over its bundles, and the addition of the last one.
     kinds: Vec<(u64, u64)>,
+    /// A bound for all of them together.
+    joint: u64,
 }
 
 impl LoadBound {
     /// The bound for all of them.
     pub(super) fn all(&self) -> u64 {
+        self.alone().max(self.joint)
+    }
+
+    /// The bound for all of them, each kind alone.
+    fn alone(&self) -> u64 {
         self.kinds.iter().map(|(sum, _)| sum).fold(0, |all, sum| all.saturating_add(*sum))
     }
 
     /// The bound for all but one bundle of a kind.
     pub(in crate::solver) fn without(&self, kind: usize) -> u64 {
-        self.all() - self.kinds.get(kind).map_or(0, |(_, last)| *last)
+        self.alone() - self.kinds.get(kind).map_or(0, |(_, last)| *last)
     }
 }
 
@@ -33,7 +41,10 @@ impl LoadBound {
 pub(super) fn load(state: &State<'_>, level: usize, budget: &mut Budget<'_>) -> LoadBound {
     let model = state.model;
     let (counted, utilisation) = (&model.counted[level], &model.utilisation[level]);
-    let mut bound = LoadBound { kinds: vec![(0, 0); model.kinds.len()] };
+    let mut bound = LoadBound {
+        kinds: vec![(0, 0); model.kinds.len()],
+        joint: joint_load(state, level, budget),
+    };
     let mut slots = vec![0_usize; counted.count()];
     for (kind, left) in state.unplaced_kinds() {
         let work = model.problem.hosts.len() * (2 + utilisation.classes());

@@ -11,6 +11,7 @@
 )]
 
 mod fit;
+mod joint_load;
 mod lagrangian;
 mod levelled;
 mod limits;

@@ -8,6 +8,7 @@ use super::lower_bound::{Bound, SumBounds};
 use super::parts::{apart, parts_without_unit};
 use crate::solver::budget::Budget;
 use crate::solver::counted::CountedUnits;
+use crate::solver::problem::Rule;
 use crate::solver::solution::Cost;
 use crate::solver::state::State;
 
@@ -27,6 +28,7 @@ pub(super) fn bound(
         return with_fit(state, limits, least, (None, &is_usable), budget);
     };
     let units = OpenUnits::of(state, counted, |_| true, budget).units(state, &limits.all, budget);
+    let units = units.max(units_of_quotas(state, counted, budget));
     least.units += units;
     if best.is_some_and(|best| best.units != least.units) {
         return Bound { least, soft_rules: None, rest: SumBounds::Unknown };
@@ -186,6 +188,43 @@ impl OpenUnits {
         }
         needed
     }
+}
+
+/// A lower bound on the number of units that must be opened because rules limit the servers in each, or distribute them
+/// evenly over them.
+fn units_of_quotas(state: &State<'_>, counted: &CountedUnits, budget: &mut Budget<'_>) -> u64 {
+    let model = state.model;
+    let level = model.problem.policy.level;
+    let is_open = |unit: usize| {
+        let host = model.units.hosts(level, unit).first();
+        host.is_some_and(|host| state.score.servers(0, counted.unit(*host)) > 0)
+    };
+    let mut needed = 0;
+    let mut quotas = model.quotas.iter().zip(&state.quota_counts);
+    while let Some((quota, counts)) = quotas.next().filter(|_| !budget.is_spent()) {
+        if quota.level != level {
+            continue;
+        }
+        budget.is_spent_after(4 * counts.len());
+        let left = quota.servers.saturating_sub(counts.iter().sum());
+        // Units for those that find no place in open ones, if each takes at most so many.
+        let further = |most: u64| {
+            let open = counts.iter().enumerate().filter(|(unit, _)| is_open(*unit));
+            let room: u64 = open.map(|(_, count)| most.saturating_sub(*count)).sum();
+            left.saturating_sub(room).div_ceil(most.max(1))
+        };
+        needed = needed.max(further(quota.most));
+        if let Rule::Skew(skew) = &model.problem.rules[quota.rule]
+            && skew.absent == 0
+        {
+            // Either all domains have servers, or none has more than it may have more than an empty one.
+            let most = u64::from(skew.most);
+            let untouched = quota.domains.iter().filter(|domain| !is_open(**domain)).count() as u64;
+            let is_all = counts.iter().any(|count| *count > most);
+            needed = needed.max(if is_all { untouched } else { untouched.min(further(most)) });
+        }
+    }
+    needed
 }
 
 /// The untouched units, largest offers first.
