@@ -8,7 +8,7 @@ use super::explain::{query_of, shown};
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
-use crate::http::operator::views::fit::{Drained, Fits, Number, RequestFit};
+use crate::http::operator::views::fit::{Fits, Number, RequestFit};
 use crate::moving::placement_client::Microversion;
 use crate::server::failure::Failure;
 
@@ -52,11 +52,6 @@ pub struct FitOptions {
     /// Leave out all hosts with a trait or in an aggregate, as if a rack were lost.
     #[arg(long, value_name = "TRAIT|UUID")]
     pub without: Vec<String>,
-
-    /// Properties that a consumer's new host must share with its drained one: `traits`, `aggregates`,
-    /// `traits,aggregates` or `nothing`. Default: `traits`.
-    #[arg(long, value_name = "WHAT", requires = "drain")]
-    pub keep: Option<String>,
 
     /// Maximum number of hosts, and of groups, in the output.
     #[arg(long, value_name = "COUNT", default_value = "10",
@@ -106,9 +101,6 @@ fn path(options: &FitOptions) -> String {
     if let Some(by) = &options.by {
         query.append_pair("by", by);
     }
-    if let Some(keep) = &options.keep {
-        query.append_pair("keep", keep);
-    }
     query.append_pair("hosts", &options.hosts.to_string());
     format!("{PATH}?{}", query.finish())
 }
@@ -119,9 +111,6 @@ fn text(fits: &Fits, colours: Colours) -> String {
         let hosts = if it.hosts == 1 { "host is" } else { "hosts are" };
         page.line(format_args!("{} {hosts} left out ({} {}).", it.hosts, it.parameter, it.value));
     }
-    if let Some(it) = &fits.drained {
-        drained(&mut page, it);
-    }
     for it in &fits.requests {
         if !page.is_empty() {
             page.blank();
@@ -129,24 +118,6 @@ fn text(fits: &Fits, colours: Colours) -> String {
         add(&mut page, it);
     }
     page.finish()
-}
-
-/// Prints whether the allocations of drained hosts fit elsewhere.
-fn drained(page: &mut Page, it: &Drained) {
-    let Drained { consumers, placed, .. } = it;
-    page.toned(
-        Tone::of(placed == consumers),
-        format_args!("{placed} of {consumers} consumers on drained hosts fit elsewhere."),
-    );
-    if !it.complete {
-        page.line(format_args!(
-            "Not all possibilities were examined, because that takes too long: more may fit."
-        ));
-    }
-    if !it.without_place.is_empty() {
-        let without = it.without_place.join(", ");
-        page.toned(Tone::Bad, format_args!("No place was found for {without}."));
-    }
 }
 
 fn add(page: &mut Page, it: &RequestFit) {
@@ -211,7 +182,7 @@ mod tests {
     use super::text;
     use crate::cli::terminal::Colours;
     use crate::http::operator::views::fit::{
-        Drained, Fits, GroupFit, Groups, HostFit, LeftOut, Number, RequestFit,
+        Fits, GroupFit, Groups, HostFit, LeftOut, Number, RequestFit,
     };
 
     fn exactly(number: u64) -> Number {
@@ -264,18 +235,10 @@ mod tests {
                 value: "CUSTOM_RACK_2".to_owned(),
                 hosts: 3,
             }],
-            drained: Some(Drained {
-                consumers: 3,
-                placed: 2,
-                without_place: vec!["c3".to_owned()],
-                complete: true,
-            }),
             requests: vec![request, bounded],
         };
         insta::assert_snapshot!(text(&fits, Colours::None), @r"
         3 hosts are left out (without CUSTOM_RACK_2).
-        2 of 3 consumers on drained hosts fit elsewhere.
-        No place was found for c3.
 
         m1.large fits 7 times, on 2 hosts.
 

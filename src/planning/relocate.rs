@@ -15,7 +15,9 @@ use crate::observe::spans;
 use crate::planner::draft::{CurrentPlan, DraftServer};
 use crate::planner::plan::Placement;
 use crate::planner::rejection::Rejection;
-use crate::planner::relocation::combination::{Combination, Extent, KeptProperties, Origin, Room};
+use crate::planner::relocation::combination::{
+    Combination, Extent, KeptProperties, Origin, Room, without_shared,
+};
 use crate::planner::relocation::{Relocation, relocate};
 use crate::planner::stack::Stack;
 use crate::planner::topology::Topology;
@@ -212,7 +214,8 @@ impl Planning {
         let (wanted, headroom) = (Arc::clone(wanted), self.headroom.clone());
         let _guard = turn.guard();
         let work = move || -> Result<Option<Relocated>, Failure> {
-            let world = headroom.left_free(&world);
+            let closed = wanted.drained.iter().copied().collect();
+            let world = Arc::new(without_shared(&headroom.left_free(&world), &closed));
             let drained: HashSet<String> = names(&world, &wanted.drained).collect();
             stay_behind(&world, &topology, &plans, &drained)?;
             let drained = Arc::new(drained);

@@ -109,43 +109,6 @@ async fn hosts_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn consumers_of_a_drained_host_fit_elsewhere_or_not() {
-    let (berth, [one, two, _]) = cloud().await;
-    let [large, small] = [1, 2].map(uuid::Uuid::from_u128);
-    berth.claim(large, None, &[(one, "VCPU", 7)]).await.expect(204);
-    berth.claim(small, None, &[(one, "VCPU", 1)]).await.expect(204);
-    let found = fits(&berth, "resources=VCPU:2&drain=cn1").await;
-    assert_eq!(
-        found["drained"],
-        json!({
-            "consumers": 2, "placed": 1, "without_place": [large.to_string()], "complete": true,
-        })
-    );
-    assert_eq!(found["requests"][0]["fits"], exactly(5));
-    let both = fits(&berth, &format!("resources=VCPU:2&drain=cn1&drain={}", two.0)).await;
-    // The racks are different: that is where a host is, and not what it has.
-    assert_eq!(both["drained"]["placed"], 1);
-    let refused = berth.get("/-/v1/fit?resources=VCPU:2&keep=all").await.expect(400);
-    assert!(refused.detail().contains("keep must be"), "{}", refused.detail());
-}
-
-#[tokio::test]
-async fn consumers_of_a_drained_host_do_not_fit_on_excluded_hosts() {
-    let (berth, [one, ..]) = cloud().await;
-    let consumer = uuid::Uuid::from_u128(1);
-    berth.claim(consumer, None, &[(one, "VCPU", 4)]).await.expect(204);
-    let drained = async |without: &str| {
-        let found = fits(&berth, &format!("resources=VCPU:2&drain=cn1{without}")).await;
-        (found["drained"]["placed"].clone(), found["drained"]["without_place"].clone())
-    };
-    assert_eq!(drained("").await, (json!(1), json!([])));
-    assert_eq!(drained("&without=CUSTOM_RACK_2").await, (json!(1), json!([])));
-    // This leaves at most 3 VCPU in one piece.
-    let none = (json!(0), json!([consumer.to_string()]));
-    assert_eq!(drained("&without=CUSTOM_RACK_1").await, none);
-}
-
-#[tokio::test]
 async fn several_requests_are_counted_separately() {
     let (berth, _) = cloud().await;
     let mut session = berth.session().await;

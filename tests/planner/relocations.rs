@@ -8,6 +8,7 @@ use crate::stack::{
     arrive, claim_of, create, finish, group, host, hosts, placement, plan, server, show, usages,
     vcpus, with,
 };
+use crate::trees::{join, provider};
 
 /// Sends the request of a step.
 async fn send(site: &Site, step: &Value) {
@@ -180,6 +181,76 @@ async fn plans_of_one_stored_group_move_together() {
     let all_but_one: Vec<&str> = names.into_iter().filter(|name| *name != other).collect();
     refused(&site, "drain", json!({"hosts": all_but_one}), 409).await;
     finish(&site, &before).await;
+}
+
+/// Allocations at a pool that hosts share stay there. A host whose own capacity others use cannot be drained, and what it
+/// shares is no place for those who leave it.
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_capacity_stays_where_it_is() {
+    let site = Site::new().await;
+    let vcpu = json!({"VCPU": {"total": 4}});
+    let sharing = ["MISC_SHARES_VIA_AGGREGATE"];
+    let pool = provider(&site, "pool", None, json!({"DISK_GB": {"total": 100}}), &sharing).await;
+    let [h1, h2] = ["h1", "h2"].map(|name| provider(&site, name, None, vcpu.clone(), &[]));
+    let [h1, h2] = [h1.await, h2.await];
+    let disk = json!({"VCPU": {"total": 4}, "DISK_GB": {"total": 10}});
+    provider(&site, "h3", None, disk, &[]).await;
+    let aggregate = Uuid::new_v4();
+    for id in [pool, h1, h2] {
+        join(&site, id, aggregate).await;
+    }
+    let consumer = Uuid::new_v4();
+    let mut body = claim_of("p", h1, 2);
+    body["allocations"][pool.to_string()] = json!({"resources": {"DISK_GB": 10}});
+    arrive_as(&site, consumer, body).await;
+    let found = ask(&site, "drain", json!({"hosts": ["h1"]})).await;
+    let expected = json!({h2.to_string(): {"VCPU": 2}, pool.to_string(): {"DISK_GB": 10}});
+    assert_eq!(found["steps"][0]["moves"][0]["allocations"], expected, "{found}");
+    send(&site, &found["steps"][0]).await;
+    let why = refused(&site, "drain", json!({"hosts": ["pool"]}), 409).await;
+    assert!(why.contains("is on h2 and uses capacity that pool shares"), "{why}");
+    // h3 has a disk of its own, but what is in the pool stays there.
+    let why = refused(&site, "drain", json!({"hosts": ["h1", "h2"]}), 409).await;
+    assert!(why.contains(&consumer.to_string()), "{why}");
+    site.placement().delete(&format!("/allocations/{consumer}")).await.expect(204);
+    assert_eq!(vcpus(&site).await, [].into());
+}
+
+/// Consumers on NUMA nodes and cards keep the pieces that they have, and their traits.
+#[tokio::test(flavor = "multi_thread")]
+async fn pieces_of_trees_move_as_pieces() {
+    let site = Site::new().await;
+    site.placement().put("/traits/CUSTOM_FAST", json!({})).await.expect(201);
+    let mut nodes = Vec::new();
+    for (host, free) in [("h1", 4), ("h2", 3), ("h3", 4)] {
+        let root = provider(&site, host, None, json!({"DISK_GB": {"total": 10}}), &[]).await;
+        for (nth, traits) in [&["CUSTOM_FAST"][..], &[]].into_iter().enumerate() {
+            let name = format!("{host}-{nth}");
+            let node = json!({"VCPU": {"total": free}});
+            nodes.push(provider(&site, &name, Some(root), node, traits).await);
+        }
+    }
+    let consumer = Uuid::new_v4();
+    arrive(&site, consumer, nodes[0], 4).await;
+    // On h2 both nodes have fewer; on h3 one of them has the trait.
+    let found = ask(&site, "drain", json!({"hosts": ["h1"]})).await;
+    let expected = json!({nodes[4].to_string(): {"VCPU": 4}});
+    assert_eq!(found["steps"][0]["moves"][0]["allocations"], expected, "{found}");
+    let blocker = Uuid::new_v4();
+    arrive(&site, blocker, nodes[4], 1).await;
+    // It has no trait to keep on the other node, so it makes way.
+    let found = ask(&site, "drain", json!({"hosts": ["h1"], "keep": "nothing"})).await;
+    let expected = json!({nodes[5].to_string(): {"VCPU": 4}});
+    assert_eq!(found["steps"][0]["moves"][0]["allocations"], expected, "{found}");
+    let found = ask(&site, "drain", json!({"hosts": ["h1"]})).await;
+    assert_eq!((&found["moves"], &found["proven"]), (&json!(2), &json!(true)), "{found}");
+    assert_eq!(found["steps"][0]["moves"][0]["to"], "h2");
+    for step in found["steps"].as_array().unwrap() {
+        send(&site, step).await;
+    }
+    for id in [consumer, blocker] {
+        site.placement().delete(&format!("/allocations/{id}")).await.expect(204);
+    }
 }
 
 /// A migration can name the host of each server. Those in affinity groups with them stay then.

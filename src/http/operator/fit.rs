@@ -9,18 +9,14 @@ use uuid::Uuid;
 
 use super::context::{Problem, RequestCaller};
 use super::costly::{self, WORK_MAX};
-use super::moves::{HOLDERS_MAX, KEEP, SEARCH_MAX, keeping};
 use super::requests::{Requests, query_of, requests};
 use super::views::fit as view;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::query::Query;
-use crate::model::ProviderId;
 use crate::search::fit::{Bounds, CountParameters, Excluded, Fit, GroupBy, GroupFit, HostFit, fit};
-use crate::search::moves::{KeptProperties, drain};
 use crate::search::{Unknown, budget};
-use crate::store::holders::Holders;
 use crate::world::{Provider, World};
 
 /// The parameter for the number of hosts and groups in a response.
@@ -42,18 +38,12 @@ struct FitParameters {
     by: Option<GroupBy>,
     drained: Vec<String>,
     without: Vec<String>,
-    /// Properties that the new hosts must share with the drained ones.
-    keeping: KeptProperties,
 }
 
 #[derive(Default)]
 struct ExcludedHosts {
     excluded: Excluded,
     named: Vec<view::LeftOut>,
-    /// The roots of the drained hosts.
-    drained: Vec<ProviderId>,
-    /// All providers of the drained hosts.
-    providers: Vec<ProviderId>,
 }
 
 /// `GET /-/v1/fit`: takes the query of `GET /allocation_candidates`, at the microversion of the
@@ -66,48 +56,20 @@ pub(super) async fn show(
 ) -> Result<Reply, Problem> {
     let query = query_of(&uri)?;
     let terms = terms(&query)?;
-    let own = [HOSTS, BY, DRAIN, WITHOUT, KEEP];
+    let own = [HOSTS, BY, DRAIN, WITHOUT];
     let rest = own.iter().fold(query, |query, name| query.without(name));
     let (requests, world) = requests(&app, &headers, &rest).await?;
     let turns_of = caller.requester();
-    let (names_max, by, keeping) = (terms.names_max, terms.by.clone(), terms.keeping);
+    let (names_max, by) = (terms.names_max, terms.by.clone());
     let excluded_hosts = {
         let world = Arc::clone(&world);
         costly::run(&app, turns_of, move || left_out(&world, &terms)).await?
     };
     let excluded_hosts = excluded_hosts.map_err(Problem::bad_request)?;
-    let (holders, after) = if excluded_hosts.drained.is_empty() {
-        (Holders::default(), Arc::clone(&world))
-    } else {
-        let holders = app.store.holders(&excluded_hosts.providers, HOLDERS_MAX).await?;
-        // The allocations may be on providers created after that world, so the search uses a later
-        // one.
-        (holders, app.store.world().await?)
-    };
-    let watch = app.watch.clone();
     let work = move || {
         let requests = fits(&world, &requests, &excluded_hosts.excluded, names_max, by.as_ref())?;
-        let consumers = &holders.consumers;
-        // The time limit covers neither the wait for a turn nor the counting.
-        let began = watch.now();
-        let is_enough = || watch.now() - began > SEARCH_MAX;
-        let gone = excluded_hosts.excluded.lost_roots(&world);
-        let found = drain(&after, &excluded_hosts.drained, &gone, consumers, keeping, is_enough);
-        let without_place = found.without_place.iter().filter_map(|nth| consumers.get(*nth));
-        let drained = view::Drained {
-            consumers: consumers.len(),
-            placed: found.placed,
-            without_place: without_place.take(names_max).map(|it| it.uuid.to_string()).collect(),
-            complete: found.is_complete && holders.are_all,
-        };
-        let drained = (!excluded_hosts.drained.is_empty()).then_some(drained);
-        let providers = world.len();
-        Ok(Reply::json(&view::Fits {
-            providers,
-            left_out: excluded_hosts.named,
-            drained,
-            requests,
-        }))
+        let (providers, left_out) = (world.len(), excluded_hosts.named);
+        Ok(Reply::json(&view::Fits { providers, left_out, requests }))
     };
     let response = costly::run(&app, turns_of, work).await?;
     response.map_err(|name| Problem::from(unknown(name)))
@@ -131,13 +93,7 @@ fn terms(query: &Query) -> Result<FitParameters, Problem> {
             "{DRAIN} and {WITHOUT} can be given at most {LEFT_OUT_MAX} times"
         )));
     }
-    let keeping = keeping(query)?;
-    if drained.is_empty() && query.once(KEEP)?.is_some() {
-        return Err(Problem::bad_request(format!(
-            "{KEEP} applies to consumers of drained hosts: it needs {DRAIN}"
-        )));
-    }
-    Ok(FitParameters { names_max, by, drained, without, keeping })
+    Ok(FitParameters { names_max, by, drained, without })
 }
 
 fn group_by(value: &str) -> Result<GroupBy, Problem> {
@@ -191,10 +147,6 @@ fn left_out(world: &World, terms: &FitParameters) -> Result<ExcludedHosts, Strin
         let root =
             host.ok_or_else(|| format!("{DRAIN}: there is no resource provider {name}"))?.root();
         excluded_hosts.excluded.lose(world, root.id());
-        if !excluded_hosts.drained.contains(&root.id()) {
-            excluded_hosts.drained.push(root.id());
-            excluded_hosts.providers.extend(root.tree().map(|provider| provider.id()));
-        }
         add(&mut excluded_hosts, DRAIN, name, 1);
     }
     for name in &terms.without {

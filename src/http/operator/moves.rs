@@ -33,12 +33,12 @@ const MAKE_ROOM_FOR: &str = "make-room-for";
 const VICTIM: &str = "victim";
 const VICTIMS_MAX: usize = 100;
 /// The parameter with the properties that a new host must share with the old one.
-pub(super) const KEEP: &str = "keep";
+const KEEP: &str = "keep";
 /// Maximum number of hosts whose consumers are examined, and of such consumers.
 const TARGETS_MAX: usize = 64;
-pub(super) const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };
+const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };
 /// Time limit of the search.
-pub(super) const SEARCH_MAX: Duration = Duration::from_secs(2);
+const SEARCH_MAX: Duration = Duration::from_secs(2);
 /// The first microversion with consumer generations. Its bodies keep the consumer's type.
 pub(super) const MICROVERSION: &str = "1.28";
 
@@ -58,7 +58,7 @@ pub(super) async fn show(
     uri: Uri,
 ) -> Result<Reply, Problem> {
     let query = query_of(&uri)?;
-    let keeping = keeping(&query)?;
+    let keeping = kept(query.once(KEEP)?)?;
     let victims = victims(&query)?;
     if !victims.is_empty() && query.once(KEEP)?.is_some() {
         return Err(Problem::bad_request(format!(
@@ -119,11 +119,6 @@ fn hosts(world: &World, requests: &Requests) -> Result<Targets, crate::search::U
     let mut excluded = Excluded::default();
     requests.close(only, world, &mut excluded);
     targets(world, &only.request, &excluded, TARGETS_MAX, budget(WORK_MAX))
-}
-
-/// Returns the properties that a new host must share with the old one.
-pub(super) fn keeping(query: &Query) -> Result<KeptProperties, Problem> {
-    kept(query.once(KEEP)?)
 }
 
 /// Parses the properties that a new host must share with the old one.

@@ -12,7 +12,7 @@ use crate::planner::failure::{Explanation, Failure};
 use crate::planner::flavor::Size;
 use crate::planner::stack::{Group, Holder, HostNames, Present, Server, Stack};
 use crate::planner::topology::Topology;
-pub(crate) use crate::search::moves::KeptProperties;
+pub(crate) use crate::search::moves::{KeptProperties, without_shared};
 use crate::solver::groups::{Member, Terms};
 use crate::world::{Provider, World};
 
@@ -108,6 +108,7 @@ impl Combination {
                 positions.push(None);
                 continue;
             };
+            self.check_shared(&server.name, &home, &present.holds, world)?;
             let mut server = server.clone();
             let may_move = self.may_move(&home, is_on_one(world, &self.topology, &present.holds));
             server.fixed = !may_move.map_err(|()| is_moving(&server.name, &home))?;
@@ -141,6 +142,7 @@ impl Combination {
     ) -> Result<(), Failure> {
         let Some(home) = self.topology.host_of(world, &consumer.allocations) else { return Ok(()) };
         let id = consumer.uuid.to_string();
+        self.check_shared(&id, &home, &consumer.allocations, world)?;
         let size = consumer::size(world, &self.topology, consumer, &home, self.extent.keep);
         let may_move = self.may_move(&home, size.is_some()).map_err(|()| is_moving(&id, &home))?;
         let Some(size) = size.filter(|_| may_move) else { return Ok(()) };
@@ -257,6 +259,25 @@ impl Combination {
     fn may_move(&self, home: &Provider<'_>, can: bool) -> Result<bool, ()> {
         let must = self.must_leave(home);
         if must && !can { Err(()) } else { Ok(can && (must || self.extent.others_may_move)) }
+    }
+
+    /// Refuses to drain a host whose shared capacity a server of another host uses.
+    fn check_shared(
+        &self,
+        server: &str,
+        home: &Provider<'_>,
+        holds: &[(ProviderId, ClassId, i64)],
+        world: &World,
+    ) -> Result<(), Failure> {
+        let roots = holds.iter().filter_map(|(id, ..)| Some(world.provider_by_id(*id)?.root()));
+        let mut others = roots.filter(|root| root != home && self.must_leave(root));
+        let Some(other) = others.next().filter(|_| !self.must_leave(home)) else { return Ok(()) };
+        let sentence = format!(
+            "'{server}' is on {} and uses capacity that {} shares: it cannot be moved",
+            home.name(),
+            other.name()
+        );
+        Err(Failure::NoPlaces(Explanation { sentence, ..Explanation::default() }))
     }
 
     fn must_leave(&self, home: &Provider<'_>) -> bool {

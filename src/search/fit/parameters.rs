@@ -64,11 +64,6 @@ impl Excluded {
         self.lose_roots(world, &world.members(aggregate))
     }
 
-    /// The roots of the trees excluded entirely, in the world in which they were excluded.
-    pub fn lost_roots(&self, world: &World) -> Vec<ProviderId> {
-        self.lost.iter().map(|slot| world.occupied(slot).id()).collect()
-    }
-
     fn lose_roots(&mut self, world: &World, slots: &Set) -> usize {
         let mut count = 0;
         for root in slots.iter().filter(|slot| world.roots().contains(*slot)) {

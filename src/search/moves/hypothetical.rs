@@ -25,7 +25,7 @@ pub(super) fn changed(
 
 /// The world without the sharing of some trees, given by their roots. They keep their traits and aggregates, which
 /// determine the requirements of the consumers that leave them.
-pub(super) fn without_shared(world: &World, trees: &BTreeSet<ProviderId>) -> World {
+pub fn without_shared(world: &World, trees: &BTreeSet<ProviderId>) -> World {
     let roots = trees.iter().filter_map(|root| world.provider_by_id(*root));
     let sharing = roots.flat_map(|root| root.tree()).filter(|it| is_sharing(world, it));
     let rows = sharing.map(|provider| {

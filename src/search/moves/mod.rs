@@ -11,7 +11,6 @@
 //! move makes room. Zero moves are impossible, so this is proven to be the fewest.
 
 mod choice;
-mod drain;
 mod hypothetical;
 mod parameters;
 mod placing;
@@ -19,11 +18,10 @@ mod relocation;
 mod step;
 mod targets;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use self::choice::Choices;
-pub use self::drain::{DrainOutcome, drain};
+pub use self::hypothetical::without_shared;
 pub use self::parameters::{Departure, RoomParameters};
 use self::relocation::Relocation;
 pub use self::relocation::{KeptProperties, kept_traits};
@@ -96,7 +94,7 @@ pub fn plan(
         }
     };
     let relocation = match parameters.leaving {
-        Departure::Moves(keeping) => Some(Relocation::new(*keeping, BTreeSet::new())),
+        Departure::Moves(keeping) => Some(Relocation::new(*keeping)),
         Departure::Victims(_) => None,
     };
     let known = known(world, parameters);

@@ -1,7 +1,7 @@
 //! Finds another host for a consumer's allocations on one host: the same amounts, with those of one provider again
 //! on one provider.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -33,8 +33,6 @@ const STATES: [&str; 2] = [traits::COMPUTE_DISABLED, traits::EXCLUSIVE];
 #[derive(Debug)]
 pub(super) struct Relocation {
     keeping: KeptProperties,
-    /// The roots of trees that are no destinations, and whose sharing providers must be left as well.
-    closed: BTreeSet<ProviderId>,
 }
 
 /// Amounts on providers.
@@ -75,9 +73,9 @@ pub(super) enum SearchEnd {
 }
 
 impl Relocation {
-    /// Creates a search for hosts with these properties, outside of some trees.
-    pub(super) fn new(keeping: KeptProperties, closed: BTreeSet<ProviderId>) -> Self {
-        Self { keeping, closed }
+    /// Creates a search for hosts with these properties.
+    pub(super) fn new(keeping: KeptProperties) -> Self {
+        Self { keeping }
     }
 
     /// Finds another host for a consumer.
@@ -115,8 +113,6 @@ impl Relocation {
             let Some(provider) = world.provider_by_id(id) else { return SearchEnd::Undecided };
             if provider.root() == from {
                 here.entry(id).or_default().push((class, amount));
-            } else if self.closed.contains(&provider.root().id()) {
-                return SearchEnd::Exhausted;
             } else if is_sharing(world, &provider) {
                 elsewhere.push((id, class, amount));
             } else {
@@ -153,10 +149,7 @@ impl Relocation {
                 Next::Exhausted => return otherwise,
             };
             let Some(root) = world.provider_by_id(to) else { return SearchEnd::Undecided };
-            if root == *from
-                || self.closed.contains(&to)
-                || !self.suits(world, from, &root, elsewhere)
-            {
+            if root == *from || !self.suits(world, from, &root, elsewhere) {
                 continue;
             }
             match allocations(world, request, &root) {

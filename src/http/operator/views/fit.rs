@@ -9,24 +9,8 @@ pub struct Fits {
     pub providers: usize,
     /// The excluded hosts, as named in the query.
     pub left_out: Vec<LeftOut>,
-    /// Whether the allocations of the drained hosts fit elsewhere, if there are any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub drained: Option<Drained>,
     /// The result of each request, in the order of the query. Each is independent of the others.
     pub requests: Vec<RequestFit>,
-}
-
-/// Whether the consumers on drained hosts fit on others.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Drained {
-    /// Number of consumers with allocations on these hosts, apart from those of plans.
-    pub consumers: usize,
-    /// Number of them that fit on other hosts at the same time.
-    pub placed: usize,
-    /// Some of those for which no place was found.
-    pub without_place: Vec<String>,
-    /// Whether all consumers were examined and each search was completed within its limits.
-    pub complete: bool,
 }
 
 /// Excluded hosts.

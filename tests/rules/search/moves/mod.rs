@@ -12,7 +12,7 @@ use berth::model::{ClassId, ProviderId};
 use berth::search::Request;
 use berth::search::fit::Excluded;
 use berth::search::moves::{
-    Departure, KeptProperties, Plan, RoomOutcome, RoomParameters, Targets, drain, plan, targets,
+    Departure, KeptProperties, Plan, RoomOutcome, RoomParameters, Targets, plan, targets,
 };
 use berth::world::World;
 use proptest::prelude::*;
@@ -244,41 +244,6 @@ fn a_host_where_it_fits_already_is_named() {
     assert_eq!((never.fitting, never.count), (None, 0));
 }
 
-#[test]
-fn consumers_of_drained_hosts_are_placed_elsewhere() {
-    let cloud = Cloud::new(
-        "cn1; VCPU:8
-         cn2; VCPU:8
-         cn3; VCPU:8
-         cn4; VCPU:4",
-    );
-    let (cloud, consumers) = with_consumers(
-        cloud,
-        "cn1:VCPU:2
-         cn1:VCPU:5
-         cn2:VCPU:4
-         cn3:VCPU:3",
-    );
-    let world = cloud.world();
-    let keeping = KeptProperties { traits: true, aggregates: true };
-    let of = |names: &[&str]| {
-        let id = |name: &&str| world.provider(crate::search::cloud::uuid(name)).unwrap().id();
-        let hosts: Vec<ProviderId> = names.iter().map(id).collect();
-        let is_there = |it: &&ConsumerRow| hosts.contains(&it.allocations[0].0);
-        let there: Vec<ConsumerRow> = consumers.iter().filter(is_there).cloned().collect();
-        let found = drain(&world, &hosts, &[], &there, keeping, || false);
-        (found.placed, found.without_place)
-    };
-    // 5 fits on cn3, which leaves cn2 and cn4 for the other.
-    assert_eq!(of(&["cn1"]), (2, vec![]));
-    // Then 4 fits on cn4, which leaves nothing for 2.
-    assert_eq!(of(&["cn1", "cn2"]), (2, vec![0]));
-    // Only 4 VCPU of cn2 and 4 of cn4 are left for 5, 3 and 2.
-    assert_eq!(of(&["cn1", "cn3"]), (2, vec![1]));
-    let stopped = drain(&world, &[], &[], &consumers, keeping, || true);
-    assert!(!stopped.is_complete && stopped.placed == 0);
-}
-
 /// Returns a consumer on `cn1` without a place on `cn2`; there are so many combinations to try that the search
 /// gives up.
 fn puzzle() -> (Cloud, Vec<ConsumerRow>) {
@@ -303,10 +268,6 @@ fn an_aborted_search_proves_nothing() {
     let (targets, found) = found(&world, &consumers, &asked, &ANYWHERE);
     assert!(targets.is_complete);
     assert_eq!((found.plan, found.is_proven), (None, false));
-    let keeping = KeptProperties { traits: false, aggregates: false };
-    let host = world.provider(crate::search::cloud::uuid("cn1")).unwrap().id();
-    let drained = drain(&world, &[host], &[], &consumers, keeping, || false);
-    assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
 }
 
 /// Two hosts with more free in all than a host has, and consumers of which none has another place.
@@ -359,15 +320,12 @@ fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
         (found.plan.map(|plan| plan.steps.len()), found.is_proven)
     };
     assert_eq!(of(&consumers, &victims), (Some(1), true));
-    let keeping = KeptProperties { traits: false, aggregates: false };
     // A class, and a provider, that were created after the world was read.
     for strange in [(host, ClassId(1000), 1), (ProviderId(1000), ClassId(0), 1)] {
         consumers[0].allocations.push(strange);
         for leaving in [&victims, &ANYWHERE] {
             assert_eq!(of(&consumers, leaving), (None, false));
         }
-        let drained = drain(&world, &[host], &[], &consumers[..1], keeping, || false);
-        assert_eq!((drained.without_place, drained.is_complete), (vec![0], false));
         consumers[0].allocations.pop();
     }
 }
@@ -377,35 +335,6 @@ fn it_is_proven_that_there_is_no_way() {
     let (cloud, consumers) = without_room();
     let (_, found) = found(&cloud.world(), &consumers, &request("resources=VCPU:4"), &ANYWHERE);
     assert_eq!((found.plan, found.is_proven), (None, true));
-}
-
-#[test]
-fn drained_hosts_and_deleted_providers_are_no_destinations() {
-    let cloud = Cloud::new(
-        "cn1; VCPU:4; ; A
-         d1 < cn1; DISK_GB:20
-         cn2; VCPU:4; ; A
-         cn3; VCPU:4
-         pool; DISK_GB:100; MISC_SHARES_VIA_AGGREGATE; A",
-    );
-    let (cloud, consumers) = with_consumers(
-        cloud,
-        "cn1:VCPU:1 d1:DISK_GB:10
-         cn1:VCPU:1 pool:DISK_GB:10
-         cn1:VCPU:1",
-    );
-    let world = cloud.world();
-    let of = |names: &[&str]| {
-        let id = |name: &&str| world.provider(crate::search::cloud::uuid(name)).unwrap().id();
-        let gone: Vec<ProviderId> = names.iter().map(id).collect();
-        let keeping = KeptProperties { traits: false, aggregates: false };
-        drain(&world, &[id(&"cn1")], &gone, &consumers, keeping, || false).without_place
-    };
-    assert_eq!(of(&[]), Vec::<usize>::new());
-    // Without the pool there is disk neither for the first nor for the second.
-    assert_eq!(of(&["cn1", "pool"]), [0, 1]);
-    assert_eq!(of(&["cn2"]), [0, 1]);
-    assert_eq!(of(&["cn2", "cn3"]), [0, 1, 2]);
 }
 
 /// Random consumers of what the rows say is in use: pieces of 1 or 2, each on one provider.
