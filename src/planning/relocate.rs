@@ -29,6 +29,9 @@ use crate::world::{Provider, World};
 /// Maximum numbers of plans and consumers that are examined.
 const PLANS_MAX: u32 = 200;
 const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };
+/// Maximum numbers of servers and groups of plans whose servers need not move, together with the others.
+const SERVERS_MAX: usize = 5000;
+const GROUPS_MAX: usize = 500;
 /// Maximum number of hosts from which servers may move that need not.
 const HOSTS_MAX: usize = 64;
 
@@ -137,6 +140,7 @@ impl Planning {
                 HOLDERS_MAX.consumers
             ))));
         }
+        let must_move: HashSet<Uuid> = must.plans.iter().map(|plan| plan.plan.id).collect();
         let is_impossible = match self.relocate_within(&wanted, must, false, terms).await {
             // Each of them has to move, so none can be saved.
             Ok(Some(found)) => return Ok(Relocated { is_proven: true, ..found }),
@@ -148,7 +152,7 @@ impl Planning {
         let turn = self.read_turn(terms.requester).await?;
         let same = Arc::clone(&wanted);
         let hosts = run(turn, move || Ok(near_hosts(&world, &same.drained))).await?;
-        let involved = self.involved(&hosts.roots, terms).await?;
+        let involved = self.involved(&hosts.roots, terms).await?.bounded(&must_move);
         let are_all = hosts.are_all && involved.are_all;
         let found = self.relocate_within(&wanted, involved, true, terms).await?;
         let found = found.ok_or_else(|| {
@@ -242,6 +246,22 @@ impl Planning {
         };
         let done = spans::spawn_blocking(work).await;
         done.map_err(|panic| Failure::Panicked(Work::Solving, panic.to_string()))?
+    }
+}
+
+impl Involved {
+    /// Leaves out plans whose servers need not move, beyond the size of one stack.
+    fn bounded(mut self, must_move: &HashSet<Uuid>) -> Self {
+        self.plans.sort_by_key(|plan| !must_move.contains(&plan.plan.id));
+        let (mut servers, mut groups) = (0, 0);
+        let count = self.plans.len();
+        self.plans.retain(|plan| {
+            servers += plan.servers.len();
+            groups += plan.stack.groups.len();
+            must_move.contains(&plan.plan.id) || servers <= SERVERS_MAX && groups <= GROUPS_MAX
+        });
+        self.are_all &= self.plans.len() == count;
+        self
     }
 }
 
