@@ -209,8 +209,6 @@ async fn no_parameter_is_ignored() {
         ),
         (format!("fit?{ONE}&hosts=1&hosts=2"), "hosts can be given only once"),
         (format!("fit?{ONE}&by=aggregate&by=trait:X"), "by can be given only once"),
-        (format!("fit?{ONE}&keep=traits&keep=nothing"), "keep can be given only once"),
-        (format!("fit?{ONE}&keep=nothing"), "it needs drain"),
         (format!("fragmentation?{ONE}&hosts=1&hosts=2"), "hosts can be given only once"),
         (
             "moves?make-room-for=resources%3DVCPU:1&keep=traits&keep=nothing".to_owned(),

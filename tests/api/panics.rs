@@ -108,7 +108,7 @@ async fn serve(database: &PgConnectOptions) {
     };
 
     IS_BROKEN.store(true, Ordering::Relaxed);
-    for path in ["/resource_providers", "/-/v1/fit?resources=VGPU:1"] {
+    for path in ["/resource_providers", "/-/v1/moves?make-room-for=resources%3DVGPU:1"] {
         assert_eq!(ask(path).await.status(), 500, "{path}");
     }
     IS_BROKEN.store(false, Ordering::Relaxed);
