@@ -85,7 +85,6 @@ pub(crate) struct ServerMove {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlanName {
     pub(crate) id: Uuid,
-    pub(crate) name: String,
     pub(crate) project: String,
 }
 
@@ -94,7 +93,6 @@ pub(crate) struct PlanName {
 pub(crate) struct ServerName {
     /// Its orchestration id.
     pub(crate) id: String,
-    pub(crate) name: String,
     /// The consumer of its allocations.
     pub(crate) consumer: Option<Uuid>,
 }
@@ -219,12 +217,10 @@ impl Planning {
         let _guard = turn.guard();
         let work = move || -> Result<Option<Relocated>, Failure> {
             let closed = wanted.drained.iter().copied().collect();
-            let world = Arc::new(without_shared(&headroom.left_free(&world), &closed));
+            let world = without_shared(headroom.left_free(&world), &closed);
             let drained: HashSet<String> = names(&world, &wanted.drained).collect();
             stay_behind(&world, &topology, &plans, &drained)?;
-            let drained = Arc::new(drained);
-            let (keep, left) = (wanted.keep, Arc::clone(&drained));
-            let extent = Extent { drained, others_may_move, keep };
+            let extent = Extent { drained: Arc::new(drained), others_may_move, keep: wanted.keep };
             let mut combination = Combination::new(topology, extent);
             for (nth, plan) in plans.iter().enumerate() {
                 combination.add_plan(nth, &plan.stack, &world)?;
@@ -237,12 +233,7 @@ impl Planning {
                 combination.add_room(room);
             }
             let found = relocate(&world, &combination, &around, &turn)?;
-            let Some(found) = found else { return Ok(None) };
-            let moves = found.steps.iter().flatten();
-            let others = moves.filter(|moved| !left.contains(&moved.from)).count();
-            let found = relocated(found, &combination, &plans, &consumers);
-            let is_proven = found.is_proven && combination.is_complete;
-            Ok(Some(Relocated { is_proven, others, ..found }))
+            Ok(found.map(|found| relocated(found, &combination, &plans, &consumers)))
         };
         let done = spans::spawn_blocking(work).await;
         done.map_err(|panic| Failure::Panicked(Work::Solving, panic.to_string()))?
@@ -271,12 +262,11 @@ fn part(current: &CurrentPlan) -> Result<PlanPart, Failure> {
     draft.skip_lost(&BTreeSet::new());
     let server = |server: &DraftServer| ServerName {
         id: server.entry.id.clone(),
-        name: server.entry.name.clone(),
         consumer: server.placement.as_ref().map(|placement| placement.consumer),
     };
     let plan = &current.plan;
     Ok(PlanPart {
-        plan: PlanName { id: plan.id, name: plan.name.clone(), project: plan.project.clone() },
+        plan: PlanName { id: plan.id, project: plan.project.clone() },
         servers: draft.servers.iter().map(server).collect(),
         placements: draft.decided_placements(),
         groups: draft.stored_groups(),
@@ -352,6 +342,9 @@ fn relocated(
     plans: &[PlanPart],
     consumers: &[ConsumerRow],
 ) -> Relocated {
+    let moves = found.steps.iter().flatten();
+    let others = moves.filter(|moved| !combination.is_drained(&moved.from)).count();
+    let is_proven = found.is_proven && combination.is_complete;
     let mut steps = Vec::with_capacity(found.steps.len());
     for step in found.steps {
         let mut of_plan: Option<(PlanName, Vec<(ServerName, ServerMove)>)> = None;
@@ -375,7 +368,6 @@ fn relocated(
         }
         steps.extend(of_plan.map(|(plan, moves)| Step::Plan(plan, moves)));
     }
-    let Relocation { room, is_proven, .. } = found;
-    let (plans, consumers) = (plans.len(), consumers.len());
-    Relocated { steps, room, is_proven, others: 0, plans, consumers }
+    let (room, plans, consumers) = (found.room, plans.len(), consumers.len());
+    Relocated { steps, room, is_proven, others, plans, consumers }
 }

@@ -12,12 +12,13 @@ use serde_json::{Map, Value, json};
 use super::context::{Problem, RequestCaller};
 use super::costly::{self, WORK_MAX};
 use super::moves::{MICROVERSION, body, kept};
-use super::requests::without_parameters;
+use super::requests::{flavor_named, without_parameters};
 use super::views::relocations as view;
 use crate::fairness::turns::Requester;
 use crate::http::api::intake;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
+use crate::http::placement::RefusedAs as _;
 use crate::http::placement::allocation_candidates::unknown;
 use crate::http::placement::allocations::{claims_of, refused};
 use crate::http::placement::body::Body;
@@ -31,7 +32,6 @@ use crate::planner::topology::Topology;
 use crate::planning::{Failure, PlanRef, Planning, Relocated, ServerMove, Step, Terms, Wanted};
 use crate::search::budget;
 use crate::search::fit::{CountParameters, Excluded, fragmentation};
-use crate::store;
 use crate::store::planner::plans::Scope;
 use crate::world::World;
 
@@ -213,9 +213,7 @@ async fn size(
     match (&body.flavor, &body.resources) {
         (Some(name), None) => {
             let flavors = app.store.flavors_named(std::slice::from_ref(name)).await?;
-            let flavor = flavors.into_iter().next();
-            let flavor =
-                flavor.ok_or_else(|| Problem::bad_request(format!("there is no flavor {name}")))?;
+            let flavor = flavor_named(&flavors, name)?;
             let wrong = |why| Problem::bad_request(format!("flavor {name}: {why}"));
             let rules = flavor.rules().map_err(wrong)?;
             Ok((flavor.size().map_err(wrong)?, rules.aggregates))
@@ -383,11 +381,7 @@ async fn carry_out(
 async fn claim(planning: &Planning, body: &Value) -> Result<(), Problem> {
     let body = Body(Bytes::from(body.to_string()));
     let claims = claims_of(&body, None, CONSUMER_GENERATION)?;
-    match planning.changes.replace_allocations(claims).await {
-        Ok(()) => Ok(()),
-        Err(store::Error::Refused(why, _)) => Err(refused(why, None).into()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(planning.changes.replace_allocations(claims).await.refused_as(|why| refused(why, None))?)
 }
 
 /// Returns the problem of a failure.

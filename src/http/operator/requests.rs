@@ -12,6 +12,7 @@ use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::microversion::Microversion;
 use crate::http::placement::query::Query;
 use crate::planner::aggregates::AggregateMetadata;
+use crate::planner::flavor::Flavor;
 use crate::planner::request_of;
 use crate::search::Request;
 use crate::search::explain::check_names;
@@ -114,14 +115,7 @@ pub(super) async fn requests(
     };
     let world = app.store.world().await?;
     for name in names {
-        // A name takes precedence over the id of another flavor.
-        let by_name = flavors.iter().find(|it| it.name == name);
-        let flavor = by_name.or_else(|| flavors.iter().find(|it| it.id == name));
-        let flavor = flavor.ok_or_else(|| {
-            Problem::bad_request(format!(
-                "there is no flavor {name}; `berth flavor list` shows all"
-            ))
-        })?;
+        let flavor = flavor_named(&flavors, &name)?;
         let wrong = |why| Problem::bad_request(format!("flavor {name}: {why}"));
         let size = flavor.size().map_err(wrong)?;
         let demands = flavor.rules().map_err(wrong)?.aggregates;
@@ -144,6 +138,14 @@ pub(super) async fn requests(
         }
     }
     Ok((Requests { requests, metadata }, world))
+}
+
+/// Returns the flavor with a name, or else with that id.
+pub(super) fn flavor_named<'f>(flavors: &'f [Flavor], name: &str) -> Result<&'f Flavor, Problem> {
+    let by_name = flavors.iter().find(|it| it.name == name);
+    by_name.or_else(|| flavors.iter().find(|it| it.id == name)).ok_or_else(|| {
+        Problem::bad_request(format!("there is no flavor {name}; `berth flavor list` shows all"))
+    })
 }
 
 fn of_query(

@@ -50,7 +50,7 @@ pub use self::allocation_candidates::write_candidates;
 use self::context::{caller, microversion};
 use self::dialect::{Offered, Placement, PlacementFacts};
 use self::microversion::{Microversion, Unacceptable, Versions};
-pub(super) use self::problem::{Code, Problem};
+pub(super) use self::problem::{Code, Problem, RefusedAs};
 use self::problem::{Recipient, is_absence};
 use super::api;
 use super::api::dialect::{Context, Dialect, Row, context};

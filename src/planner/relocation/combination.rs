@@ -281,7 +281,12 @@ impl Combination {
     }
 
     fn must_leave(&self, home: &Provider<'_>) -> bool {
-        self.extent.drained.contains(home.name())
+        self.is_drained(home.name())
+    }
+
+    /// Returns whether all servers leave a host, by its name.
+    pub(crate) fn is_drained(&self, host: &str) -> bool {
+        self.extent.drained.contains(host)
     }
 
     /// The names of the hosts that are in all aggregates of a host.

@@ -1,6 +1,7 @@
 //! Hypothetical worlds.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::model::{ClassId, ProviderId, traits};
 use crate::world::{Changes, Provider, World};
@@ -25,15 +26,19 @@ pub(super) fn changed(
 
 /// The world without the sharing of some trees, given by their roots. They keep their traits and aggregates, which
 /// determine the requirements of the consumers that leave them.
-pub fn without_shared(world: &World, trees: &BTreeSet<ProviderId>) -> World {
+pub fn without_shared(world: Arc<World>, trees: &BTreeSet<ProviderId>) -> Arc<World> {
     let roots = trees.iter().filter_map(|root| world.provider_by_id(*root));
-    let sharing = roots.flat_map(|root| root.tree()).filter(|it| is_sharing(world, it));
+    let sharing = roots.flat_map(|root| root.tree()).filter(|it| is_sharing(&world, it));
     let rows = sharing.map(|provider| {
         let mut row = provider.row();
         row.inventories.clear();
         (provider.id(), Some(row))
     });
-    world.apply(Changes { providers: rows.collect(), ..Changes::default() })
+    let providers: Vec<_> = rows.collect();
+    if providers.is_empty() {
+        return world;
+    }
+    Arc::new(world.apply(Changes { providers, ..Changes::default() }))
 }
 
 /// Returns whether other trees can use a provider.

@@ -187,7 +187,7 @@ impl From<Denied> for Problem {
 }
 
 /// Conversion of the results of changes.
-pub(super) trait RefusedAs<T> {
+pub(in crate::http) trait RefusedAs<T> {
     /// Converts a refusal with `problem`; the result has the faults of the refusal. Other errors
     /// are converted as for every request.
     ///
