@@ -186,6 +186,14 @@ impl Parts {
         };
         let (authority, tail) = split_authority(rest);
         let (path, query) = before(tail, '?');
+        // A raw slash in a password would make its rest a part of the database's name, which is shown.
+        if path.contains('@') {
+            return Err(
+                "it has an @ after the first /; in a user's name or password, / is written %2F, \
+                        and in the name of a database, @ is written %40"
+                    .to_owned(),
+            );
+        }
         let mut parts = Self::default();
         parts.read_authority(authority)?;
         parts.set("dbname", &decoded(path.trim_start_matches('/'), "the name of the database")?);
@@ -378,7 +386,10 @@ mod tests {
         ] {
             assert_eq!(redacted(url).as_deref(), Some(expected));
         }
-        assert_eq!(redacted("postgres://u:s3cret@h:port/d"), None);
+        for url in ["postgres://u:s3cret@h:port/d", "postgres://u:sek@ret/x@h/db"] {
+            assert_eq!(redacted(url), None);
+        }
+        assert_eq!(redacted("postgres://u:sek@ret@h/db").as_deref(), Some("postgres://u@h/db"));
     }
 
     fn refused(url: &str) -> String {
