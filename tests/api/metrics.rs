@@ -310,6 +310,43 @@ async fn rare_events_are_counted_from_zero() {
     assert!(!log.contains("already exists"), "{log}");
 }
 
+/// A Keystone that accepts connections and never responds is counted, or its alert would not fire.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keystone_that_hangs_is_counted() {
+    let keystone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v3", keystone.local_addr().unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let options = [
+        ["--admin-listen", &admin],
+        ["--auth", "keystone"],
+        ["--keystone-auth-url", &url],
+        ["--keystone-username", "berth"],
+        ["--keystone-password", "berth"],
+        ["--keystone-project-name", "service"],
+        ["--keystone-user-domain-name", "Default"],
+        ["--keystone-project-domain-name", "Default"],
+        ["--keystone-timeout", "1"],
+        ["--keystone-token-cache-time", "1"],
+    ];
+    let server = Server::spawn(directory.path(), options.as_flattened());
+    logged(&server, "serving ").await;
+    assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 503);
+    let began = Instant::now();
+    loop {
+        let answer = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+        let metrics = answer.text().await.unwrap();
+        let timeouts = metrics.lines().find_map(|line| {
+            line.strip_prefix("berth_keystone_requests_total{result=\"timeout\"} ")
+        });
+        if timeouts != Some("0") {
+            break;
+        }
+        assert!(began.elapsed() < PATIENCE, "{metrics}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// The operator sees more for a while, and less again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_is_changed_while_the_server_runs() {

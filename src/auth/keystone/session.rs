@@ -285,29 +285,45 @@ impl Session {
     }
 }
 
-/// Records the outcome and duration of a request.
+/// The outcome of a request to Keystone, which is recorded when this is dropped.
+struct RequestOutcome<'s> {
+    span: &'s Span,
+    began: Instant,
+    /// `None` until the request has ended.
+    response: Option<Result<StatusCode, &'static str>>,
+}
+
+impl Drop for RequestOutcome<'_> {
+    fn drop(&mut self) {
+        // A future that is dropped before the response has waited too long for it.
+        let response = self.response.unwrap_or(Err("timeout"));
+        if let Err(failure) = response {
+            self.span.record("error.type", failure);
+        }
+        let result = response.map_or_else(str::to_owned, |status| status.as_str().to_owned());
+        counter!(REQUESTS, "result" => result).increment(1);
+        histogram!("berth_keystone_request_duration_seconds").record(self.began.elapsed());
+    }
+}
+
+/// Records the outcome and duration of a request, even if this future is dropped.
 async fn recorded(
     exchange: impl Future<Output = Result<CompleteResponse, ExchangeError>>,
     span: &Span,
 ) -> Result<CompleteResponse, ExchangeError> {
-    let began = Instant::now();
+    let mut outcome = RequestOutcome { span, began: Instant::now(), response: None };
     let response = exchange.await;
-    let result = match &response {
+    outcome.response = Some(match &response {
         Ok(response) => {
             span.record("http.response.status_code", i64::from(response.status.as_u16()));
-            response.status.as_str().to_owned()
+            Ok(response.status)
         }
-        Err(ExchangeError::Failed(Failure::TimedOut)) => "timeout".to_owned(),
-        Err(ExchangeError::Failed(Failure::NotConnected(_))) => "not_connected".to_owned(),
+        Err(ExchangeError::Failed(Failure::TimedOut)) => Err("timeout"),
+        Err(ExchangeError::Failed(Failure::NotConnected(_))) => Err("not_connected"),
         Err(ExchangeError::Failed(Failure::Broken(_)) | ExchangeError::TooLarge(_)) => {
-            "failed".to_owned()
+            Err("failed")
         }
-    };
-    if response.is_err() {
-        span.record("error.type", result.as_str());
-    }
-    counter!(REQUESTS, "result" => result).increment(1);
-    histogram!("berth_keystone_request_duration_seconds").record(began.elapsed());
+    });
     response
 }
 
