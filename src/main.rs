@@ -282,7 +282,11 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
 
 fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure> {
     let config = &options.config;
-    Parts::read(config).map_err(|Failure(why)| Failure(with_origins(why, sources)))?;
+    let parts = Parts::read(config).and_then(|parts| match parts.faults().as_slice() {
+        [] => Ok(()),
+        faults => Err(Failure(faults.join("\n"))),
+    });
+    parts.map_err(|Failure(why)| Failure(with_origins(why, sources)))?;
     if let Some(why) = serve::descriptor_shortage(config) {
         report(&format!("warning: {why}"));
     }

@@ -480,6 +480,7 @@ mod tests {
             ("postgres://u:s3cret@::1/berth", "IPv6 address in brackets"),
             ("postgres:///berth?hostaddr=localhost", "hostaddr: entry 1 is not an IP address"),
             ("postgres://u:s3cret/x@h/berth", "is percent-encoded"),
+            ("postgres://u:s@s3cret/x@h/berth", "an @ after the first /"),
             ("postgres://u:%s3cret@h/berth", "in the password a %"),
             ("postgres://u:s3cret%00@h/berth", "in the password a %"),
             ("postgres://u:s3cret%ff@h/berth", "the password is not UTF-8"),

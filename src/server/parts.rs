@@ -57,6 +57,11 @@ impl Parts {
             _ => Err(Failure(wrong.join("\n"))),
         }
     }
+
+    /// Returns a message for each fault with which the server starts all the same.
+    pub fn faults(&self) -> Vec<String> {
+        self.tls.iter().filter_map(|tls| tls.expired()).collect()
+    }
 }
 
 /// The value, or `None` after collecting the error.

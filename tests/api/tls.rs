@@ -11,7 +11,8 @@ use berth::http::edge::bounds::Bounds;
 use berth::http::edge::listener::Listener;
 use berth::http::edge::server::ServerListeners;
 use berth::http::edge::tls::{Files, Tls};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
+use time::OffsetDateTime;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -47,8 +48,13 @@ impl Authority {
     }
 
     fn sign(&self) -> Signed {
+        self.sign_until(date_time_ymd(4096, 1, 1))
+    }
+
+    fn sign_until(&self, expiry: OffsetDateTime) -> Signed {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        params.not_after = expiry;
         let cert = params.signed_by(&key, &self.issuer).unwrap().pem();
         Signed { cert, key: key.serialize_pem() }
     }
@@ -283,6 +289,29 @@ fn files_that_do_not_fit_are_refused_with_their_names() {
     }
     let told = with(|files, path| files.key = path, &other);
     assert!(told.contains("do not match"), "{told}");
+}
+
+#[test]
+fn an_expired_certificate_is_an_error_of_the_configuration() {
+    let authority = Authority::new();
+    let directory = tempfile::tempdir().unwrap();
+    let mut signed = authority.sign_until(date_time_ymd(2024, 1, 1));
+    // Of a chain, each certificate counts.
+    signed.cert.push_str(&authority.pem);
+    let files = write(directory.path(), &signed);
+    let check = std::process::Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(["config", "check", "--auth", "noauth2"])
+        .arg("--tls-cert")
+        .arg(&files.cert)
+        .arg("--tls-key")
+        .arg(&files.key)
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(check.stderr).unwrap();
+    assert!(!check.status.success(), "{printed}");
+    let file = files.cert.display();
+    assert!(printed.contains(&format!("--tls-cert {file}: the certificate expired ")), "{printed}");
+    assert_eq!(Tls::new(write(directory.path(), &authority.sign())).unwrap().expired(), None);
 }
 
 /// Half of what TLS needs must not mean to serve without it.

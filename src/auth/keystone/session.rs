@@ -289,19 +289,20 @@ impl Session {
 struct RequestOutcome<'s> {
     span: &'s Span,
     began: Instant,
-    /// `None` until the request has ended.
-    response: Option<Result<StatusCode, &'static str>>,
+    /// A request that is dropped before its end has timed out.
+    response: Result<StatusCode, &'static str>,
 }
 
 impl Drop for RequestOutcome<'_> {
     fn drop(&mut self) {
-        // A future that is dropped before the response has waited too long for it.
-        let response = self.response.unwrap_or(Err("timeout"));
-        if let Err(failure) = response {
-            self.span.record("error.type", failure);
-        }
-        let result = response.map_or_else(str::to_owned, |status| status.as_str().to_owned());
-        counter!(REQUESTS, "result" => result).increment(1);
+        let result = match &self.response {
+            Ok(status) => status.as_str(),
+            Err(failure) => {
+                self.span.record("error.type", failure);
+                failure
+            }
+        };
+        counter!(REQUESTS, "result" => result.to_owned()).increment(1);
         histogram!("berth_keystone_request_duration_seconds").record(self.began.elapsed());
     }
 }
@@ -311,9 +312,9 @@ async fn recorded(
     exchange: impl Future<Output = Result<CompleteResponse, ExchangeError>>,
     span: &Span,
 ) -> Result<CompleteResponse, ExchangeError> {
-    let mut outcome = RequestOutcome { span, began: Instant::now(), response: None };
+    let mut outcome = RequestOutcome { span, began: Instant::now(), response: Err("timeout") };
     let response = exchange.await;
-    outcome.response = Some(match &response {
+    outcome.response = match &response {
         Ok(response) => {
             span.record("http.response.status_code", i64::from(response.status.as_u16()));
             Ok(response.status)
@@ -323,7 +324,7 @@ async fn recorded(
         Err(ExchangeError::Failed(Failure::Broken(_)) | ExchangeError::TooLarge(_)) => {
             Err("failed")
         }
-    });
+    };
     response
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod activity;
 mod bare_errors;
 pub mod bounds;
+pub mod certificates;
 pub(crate) mod connections;
 mod framing;
 pub mod listener;

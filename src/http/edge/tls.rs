@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use metrics::gauge;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
@@ -17,8 +18,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::server::TlsStream;
 use tokio_rustls::{Accept, TlsAcceptor};
 
+use super::certificates;
+
 /// Interval at which the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Seconds of a day.
+const DAY: u64 = 86_400;
 
 /// The PEM files of TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,9 +53,10 @@ impl Files {
         self.paths().map(stamp).collect()
     }
 
-    fn read(&self) -> Result<ServerConfig, String> {
+    fn read(&self) -> Result<Contents, String> {
         let provider = Arc::new(default_provider());
         let chain = certificates(&self.cert, "--tls-cert")?;
+        let expiry = chain.iter().filter_map(|it| certificates::expiry(it).ok()).min();
         let key = PrivateKeyDer::from_pem_file(&self.key)
             .map_err(|error| format!("--tls-key {}: {error}", self.key.display()))?;
         let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
@@ -65,19 +71,21 @@ impl Files {
             format!("--tls-cert {cert} and --tls-key {key} do not match: {error}")
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(config)
+        Ok(Contents { config: Arc::new(config), expiry })
     }
 }
 
+/// The contents of the files.
+#[derive(Debug)]
+struct Contents {
+    config: Arc<ServerConfig>,
+    /// The time at which the first certificate of the chain expires, in seconds since 1970; `None` if it is not
+    /// known.
+    expiry: Option<u64>,
+}
+
 fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let failure = |why: String| format!("{option} {}: {why}", path.display());
-    let found = CertificateDer::pem_file_iter(path).map_err(|error| failure(error.to_string()))?;
-    let found: Vec<_> =
-        found.collect::<Result<_, _>>().map_err(|error| failure(error.to_string()))?;
-    if found.is_empty() {
-        return Err(failure("it contains no certificate".to_owned()));
-    }
-    Ok(found)
+    certificates::read(path).map_err(|why| format!("{option} {}: {why}", path.display()))
 }
 
 fn verifier(
@@ -98,7 +106,7 @@ fn verifier(
 #[derive(Debug)]
 pub struct Tls {
     files: Files,
-    config: ArcSwap<ServerConfig>,
+    contents: ArcSwap<Contents>,
 }
 
 impl Tls {
@@ -107,18 +115,28 @@ impl Tls {
     /// # Errors
     /// A file cannot be read, or the files do not match.
     pub fn new(files: Files) -> Result<Self, String> {
-        let config = ArcSwap::from_pointee(files.read()?);
-        Ok(Self { files, config })
+        let contents = ArcSwap::from_pointee(files.read()?);
+        Ok(Self { files, contents })
+    }
+
+    /// Returns a message if the server's certificate has expired, so that clients refuse it.
+    pub fn expired(&self) -> Option<String> {
+        let (expiry, now) = (self.contents.load().expiry?, UnixTime::now().as_secs());
+        (expiry <= now).then(|| {
+            let (file, days) = (self.files.cert.display(), (now - expiry) / DAY);
+            format!("--tls-cert {file}: the certificate expired {days} days ago; clients refuse it")
+        })
     }
 
     /// Starts the TLS handshake of a connection.
     pub(in crate::http) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
-        TlsAcceptor::from(self.config.load_full()).accept(stream)
+        TlsAcceptor::from(Arc::clone(&self.contents.load().config)).accept(stream)
     }
 
     /// Reads the files again whenever they change, or on SIGHUP. Errors are logged, and the old
     /// configuration stays.
     pub async fn keep_current(&self) {
+        self.report_expiry();
         let hangup = signal(SignalKind::hangup());
         let mut hangup =
             hangup.inspect_err(|error| tracing::error!(%error, "cannot receive SIGHUP")).ok();
@@ -139,11 +157,22 @@ impl Tls {
         }
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd seconds")]
+    fn report_expiry(&self) {
+        if let Some(expiry) = self.contents.load().expiry {
+            gauge!("berth_tls_certificate_expiry_timestamp_seconds").set(expiry as f64);
+        }
+        if let Some(why) = self.expired() {
+            tracing::error!("{why}");
+        }
+    }
+
     fn reload(&self) {
         match self.files.read() {
-            Ok(config) => {
-                self.config.store(Arc::new(config));
+            Ok(contents) => {
+                self.contents.store(Arc::new(contents));
                 tracing::info!("serving with the new certificate");
+                self.report_expiry();
             }
             Err(why) => tracing::error!("still serving with the old certificate: {why}"),
         }

@@ -1,25 +1,17 @@
 //! Checks the expiry of certificates.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{CertificateError, Error, RootCertStore};
+use rustls::pki_types::UnixTime;
 
 use super::finding::Finding;
 use crate::config::{Config, database_url};
+use crate::http::edge::certificates;
 
 const SUBJECT: &str = "certificates";
 /// Days before its expiry from which a certificate is reported.
 const SOON: u64 = 30;
 const DAY: u64 = 86_400;
-/// Start of the year 10000, after the expiry of all certificates, in seconds since 1970.
-const LATE: u64 = 253_402_300_800;
 
 /// Checks each certificate in the files of the options.
 pub(super) fn check(config: &Config) -> Vec<Finding> {
@@ -64,31 +56,11 @@ fn of_file(option: &str, path: &Path, now: u64) -> Vec<Finding> {
 
 /// The expiry of each certificate of a file, in seconds since 1970.
 fn ends(path: &Path) -> Result<Vec<u64>, String> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = read.map_err(|error| error.to_string())?;
-    if certificates.is_empty() {
-        return Err("it contains no certificate".to_owned());
-    }
-    certificates.iter().map(|it| end(it).map_err(|error| error.to_string())).collect()
-}
-
-/// The expiry of a certificate, in seconds since 1970. Verifies the certificate with the TLS library at a time when
-/// it is invalid: the error has its expiry.
-fn end(certificate: &CertificateDer<'static>) -> Result<u64, Error> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone())?;
-    let verifier =
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::new(default_provider()));
-    let verifier = verifier.build().map_err(|error| Error::General(error.to_string()))?;
-    let name = ServerName::try_from("localhost").map_err(|it| Error::General(it.to_string()))?;
-    let late = UnixTime::since_unix_epoch(Duration::from_secs(LATE));
-    match verifier.verify_server_cert(certificate, &[], &name, &[], late) {
-        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-            Ok(not_after.as_secs())
-        }
-        Err(error) => Err(error),
-        Ok(_) => Ok(LATE),
-    }
+    let certificates = certificates::read(path)?;
+    certificates
+        .iter()
+        .map(|it| certificates::expiry(it).map_err(|error| error.to_string()))
+        .collect()
 }
 
 /// Reports a certificate that has expired, or expires soon. Times are in seconds since 1970.
