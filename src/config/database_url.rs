@@ -189,8 +189,8 @@ impl Parts {
         // A raw slash in a password would make its rest a part of the database's name, which is shown.
         if path.contains('@') {
             return Err(
-                "it has an @ after the first /; in a user's name or password, / is written %2F, \
-                        and in the name of a database, @ is written %40"
+                "it has an @ after the first / (a character such as : / ? # @ in a password, \
+                        or an @ in the name of a database, is percent-encoded)"
                     .to_owned(),
             );
         }
