@@ -283,11 +283,11 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
 fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure> {
     let config = &options.config;
     let parts = Parts::read(config).and_then(|parts| match parts.faults().as_slice() {
-        [] => Ok(()),
+        [] => Ok(parts),
         faults => Err(Failure(faults.join("\n"))),
     });
-    parts.map_err(|Failure(why)| Failure(with_origins(why, sources)))?;
-    if let Some(why) = serve::descriptor_shortage(config) {
+    let parts = parts.map_err(|Failure(why)| Failure(with_origins(why, sources)))?;
+    for why in parts.warnings().iter().cloned().chain(serve::descriptor_shortage(config)) {
         report(&format!("warning: {why}"));
     }
     for Source { option, value, origin, .. } in sources {

@@ -55,7 +55,7 @@ const LAYERS: [Layer; 17] = [
     Layer { folder: "http_client", may_use: &["http_client"], never: &["sqlx"] },
     Layer {
         folder: "auth",
-        may_use: &["fairness", "http_client", "observe", "auth"],
+        may_use: &["fairness", "http_client", "model", "observe", "auth"],
         never: &["sqlx", "axum", "hyper"],
     },
     Layer {
@@ -84,7 +84,16 @@ const LAYERS: [Layer; 17] = [
     Layer {
         folder: "config",
         may_use: &[
-            "audit", "auth", "http", "model", "observe", "planner", "search", "store", "config",
+            "audit",
+            "auth",
+            "http",
+            "http_client",
+            "model",
+            "observe",
+            "planner",
+            "search",
+            "store",
+            "config",
         ],
         never: &["axum", "hyper"],
     },

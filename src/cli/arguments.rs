@@ -12,10 +12,11 @@ use clap::{Arg, ArgMatches, FromArgMatches};
 
 use super::commands::{Cli, Command, command};
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
-use crate::config::nearest::{did_you_mean, wrong_value};
 use crate::config::sources::{Origin, Source};
+use crate::config::values::wrong_value;
 use crate::config::{Config, DatabaseOptions, LogOptions, database_url};
 use crate::model::Bug;
+use crate::model::nearest::did_you_mean;
 
 /// Prefix of Berth's environment variables.
 const PREFIX: &str = "BERTH_";

@@ -16,7 +16,7 @@ use rustls::{
     SignatureScheme, StreamOwned,
 };
 
-use crate::config::{PlannerAddress, planner_endpoints};
+use crate::config::{AddressOrNone, endpoints};
 use crate::http::edge::listener::Endpoint;
 use crate::server::failure::Failure;
 
@@ -44,13 +44,13 @@ pub struct HealthOptions {
 
     /// Addresses of the planner, which --ready asks too; `none`: it is not served.
     #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS", value_delimiter = ',')]
-    pub planner_listen: Vec<PlannerAddress>,
+    pub planner_listen: Vec<AddressOrNone>,
 
     /// Addresses of the server for health checks and metrics, which have no TLS.
     ///
     /// An address of --listen that is among them is probed without TLS.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    pub admin_listen: Vec<Endpoint>,
+    pub admin_listen: Vec<AddressOrNone>,
 
     /// Certificate of the server, if it has one.
     ///
@@ -72,13 +72,14 @@ pub struct HealthOptions {
 pub fn run(options: &HealthOptions) -> Result<Vec<String>, Failure> {
     let mut apis = options.listen.clone();
     if options.ready {
-        let planner = planner_endpoints(&options.planner_listen).map_err(Failure)?;
-        apis.extend(planner.into_iter().cloned());
+        let planner = endpoints("--planner-listen", &options.planner_listen);
+        apis.extend(planner.map_err(Failure)?.into_iter().cloned());
     }
+    let admin = endpoints("--admin-listen", &options.admin_listen).map_err(Failure)?;
     let probe = if options.ready { Probe::IsReady } else { Probe::Answers };
     let addresses = ServerAddresses {
         apis,
-        admin: options.admin_listen.clone(),
+        admin: admin.into_iter().cloned().collect(),
         has_tls: options.tls_cert.is_some(),
         demands_certificates: options.tls_client_ca.is_some(),
     };

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 
-use super::nearest::did_you_mean;
+use crate::model::nearest::did_you_mean;
 
 /// Maximum number of hosts in a URL.
 const HOSTS_MAX: usize = 32;

@@ -6,10 +6,15 @@ use clap::{Arg, Command};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::nearest::{did_you_mean, wrong_value};
+use super::values::wrong_value;
+use crate::model::nearest::did_you_mean;
 
 /// The default file, read if it exists.
 pub const DEFAULT_PATH: &str = "/etc/berth/berth.toml";
+
+/// Sections by which a configuration of OpenStack Placement is recognised.
+const SECTIONS_OF_PLACEMENT: [&str; 5] =
+    ["[DEFAULT]", "[api]", "[keystone_authtoken]", "[placement]", "[placement_database]"];
 
 /// The settings of a configuration file.
 #[derive(Debug)]
@@ -51,12 +56,31 @@ impl Settings {
 
     fn take_in(&mut self, text: &str, serve: &Command, problems: &mut Vec<String>) {
         let place = |start: usize| format!("{}, line {}", self.path.display(), line(text, start));
-        let (table, errors) = DeTable::parse_recoverable(text);
-        for error in &errors {
-            let start = error.span().map_or(0, |span| span.start);
-            problems.push(format!("{}: {}", place(start), error.message()));
+        if text.lines().any(|line| SECTIONS_OF_PLACEMENT.contains(&line.trim())) {
+            let path = self.path.display();
+            problems.push(format!(
+                "{path} is a configuration of OpenStack Placement; `berth config import {path}` translates it"
+            ));
+            return;
         }
-        if !errors.is_empty() {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        let errors = errors.iter().map(|error| {
+            let start = error.span().map_or(0, |span| span.start);
+            (line(text, start), start, error.message())
+        });
+        let mut last = 0;
+        // Further errors of a line follow from the first one.
+        for (line, start, why) in errors {
+            if line > last {
+                let advice = match text.lines().nth(line - 1) {
+                    Some(written) => syntax_advice(written, why),
+                    None => why.to_owned(),
+                };
+                problems.push(format!("{}: {advice}", place(start)));
+                last = line;
+            }
+        }
+        if last > 0 {
             return;
         }
         let mut entries: Vec<_> = table.get_ref().iter().collect();
@@ -68,6 +92,11 @@ impl Settings {
                 problems.push(format!("{}: there is no option {option:?}{guess}", place(start)));
                 continue;
             };
+            let has_default = !arg.get_default_values().is_empty();
+            if !has_default && value.get_ref().as_str() == Some("") {
+                // The sample shows an option without a default like this.
+                continue;
+            }
             let read = values(value, is_list(arg)).map_err(str::to_owned).and_then(|values| {
                 values.iter().find_map(|value| wrong_value(arg, value)).map_or(Ok(values), Err)
             });
@@ -109,6 +138,27 @@ pub fn each_configured(command: Command, change: &dyn Fn(Command) -> Command) ->
     });
     let is_configured = command.get_arguments().any(|arg| arg.get_id() == "config");
     if is_configured { change(command) } else { command }
+}
+
+/// Advice for a line that is no TOML for the reason `why`, without its value, which may be a secret.
+fn syntax_advice(written: &str, why: &str) -> String {
+    let Some((key, value)) = written.split_once('=') else {
+        return match written.split_once(':') {
+            Some((key, _)) => format!("write {key} = ... instead of {key}: ..."),
+            None => "a line must be NAME = VALUE".to_owned(),
+        };
+    };
+    let (key, value) = (key.trim(), value.trim());
+    match value.chars().next() {
+        _ if why == "duplicate key" => format!("{key} is set twice"),
+        Some(quote @ ('"' | '\'')) if value.matches(quote).count() == 1 => {
+            format!("{key}: the text has no closing quote")
+        }
+        Some('"' | '\'') => why.to_owned(),
+        Some('[') => format!("{key}: each text in the list needs quotes, as in [\"...\"]"),
+        Some(_) => format!("{key}: a text needs quotes, as in {key} = \"...\""),
+        None => format!("{key} has no value"),
+    }
 }
 
 /// Advice for a file that cannot be read.

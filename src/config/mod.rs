@@ -2,6 +2,7 @@
 //! `--help` and of `samples/berth.toml`. A value comes from a flag, the environment, the
 //! configuration file or the default, in this order.
 
+mod address_or_none;
 mod audit;
 mod candidates;
 mod database;
@@ -11,7 +12,6 @@ pub mod file;
 pub mod flavors;
 mod history;
 mod keystone;
-pub mod nearest;
 mod network;
 mod planner;
 mod policy;
@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+pub use self::address_or_none::{AddressOrNone, endpoints};
 pub use self::audit::{AuditFormat, AuditOptions};
 pub use self::candidates::{CandidateOptions, OrderKind};
 pub use self::database::DatabaseOptions;
@@ -32,9 +33,7 @@ pub use self::events::EventOptions;
 pub use self::history::HistoryOptions;
 pub use self::keystone::KeystoneOptions;
 pub use self::network::NetworkOptions;
-pub use self::planner::{
-    Exclusivity, PlannerAddress, PlannerOptions, endpoints as planner_endpoints,
-};
+pub use self::planner::{Exclusivity, PlannerOptions};
 pub use self::policy::PolicyOptions;
 pub use self::refused::RefusedOptions;
 pub use self::traces::TraceOptions;
@@ -255,21 +254,21 @@ impl Config {
         wrong.extend(self.candidate_order().err());
         wrong.extend(self.network.check_flavors().err());
         wrong.extend(self.traces.settings().err());
-        match self.planner.endpoints() {
-            Ok(planner) => {
-                wrong.extend(self.check_places(&planner));
+        match (self.planner.endpoints(), self.network.admin_endpoints()) {
+            (Ok(planner), Ok(admin)) => {
+                wrong.extend(self.check_places(&planner, &admin));
                 wrong.extend(self.check_reach(self.listen.iter().chain(planner)).err());
             }
-            Err(why) => wrong.push(why),
+            (planner, admin) => wrong.extend(planner.err().into_iter().chain(admin.err())),
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
     }
 
     /// Checks that no address is used twice. Returns a message for each conflict.
-    fn check_places(&self, planner: &[&Endpoint]) -> Vec<String> {
+    fn check_places(&self, planner: &[&Endpoint], admin: &[&Endpoint]) -> Vec<String> {
         let listen = self.listen.iter().map(|it| ("--listen", it));
         let planner = planner.iter().map(|it| ("--planner-listen", *it));
-        let admin = self.network.admin_listen.iter().map(|it| ("--admin-listen", it));
+        let admin = admin.iter().map(|it| ("--admin-listen", *it));
         let places: Vec<(&str, &Endpoint)> = listen.chain(planner).chain(admin).collect();
         let pairs = places.iter().enumerate().flat_map(|(nth, one)| {
             let later = places.iter().skip(nth + 1);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::address_or_none::{AddressOrNone, endpoints};
 use super::values::count;
 use crate::http::edge::listener::Endpoint;
 use crate::http::edge::tls::Files;
@@ -17,13 +18,14 @@ const FIT_FLAVORS_MAX: usize = 64;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Network, TLS and CORS")]
 pub struct NetworkOptions {
-    /// Addresses for health checks and metrics, as `ADDRESS:PORT` or `unix:/path`. Default: none.
+    /// Addresses for health checks and metrics, as `ADDRESS:PORT` or `unix:/path`; `none`, the
+    /// default: neither is served.
     ///
     /// Served without TLS and without tokens: `/healthz` (the process answers), `/readyz` (the
     /// database answers, too) and `/metrics` (in Prometheus's text format). These connections do
     /// not count towards --max-connections.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    pub admin_listen: Vec<Endpoint>,
+    pub admin_listen: Vec<AddressOrNone>,
 
     /// Flavors whose remaining capacity is shown in `/metrics`, by name or ID. Default: none.
     ///
@@ -92,9 +94,22 @@ impl NetworkOptions {
         Cors::new(&origins).map(Some)
     }
 
+    /// The addresses for health checks and metrics.
+    ///
+    /// # Errors
+    /// A message: the list has addresses and `none`.
+    pub fn admin_endpoints(&self) -> Result<Vec<&Endpoint>, String> {
+        endpoints("--admin-listen", &self.admin_listen)
+    }
+
+    /// Returns whether health checks and metrics are served.
+    pub fn has_admin(&self) -> bool {
+        self.admin_endpoints().is_ok_and(|endpoints| !endpoints.is_empty())
+    }
+
     /// The flavors whose remaining capacity is counted, if metrics are served.
     pub fn counted_flavors(&self) -> Vec<String> {
-        if self.admin_listen.is_empty() { Vec::new() } else { entries(&self.fit_flavors) }
+        if self.has_admin() { entries(&self.fit_flavors) } else { Vec::new() }
     }
 
     /// Checks that flavors can be counted.

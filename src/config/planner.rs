@@ -2,41 +2,18 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
+use super::address_or_none::{AddressOrNone, NONE, endpoints};
 use super::values::{count, seconds};
 use crate::http::app::PlannerSettings;
 use crate::http::edge::listener::Endpoint;
 use crate::model::{Goal, PlacementPolicy};
 use crate::planner::headroom::HeadroomShare;
 use crate::store::planner::caps::Caps;
-
-/// The word for no address at all.
-const NONE: &str = "none";
-
-/// An address to serve the planner's API on, or the word for none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PlannerAddress {
-    /// The planner's API is not served.
-    None,
-    /// It is served here.
-    At(Endpoint),
-}
-
-impl FromStr for PlannerAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.trim() == NONE {
-            return Ok(Self::None);
-        }
-        text.parse().map(Self::At).map_err(|why| format!("{why} nor the word {NONE}"))
-    }
-}
 
 /// Treatment of an allocation in a unit reserved for an exclusivity group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -59,7 +36,7 @@ fn goal() -> impl TypedValueParser<Value = Goal> {
 pub struct PlannerOptions {
     /// Addresses of the planner's API, in the form of --listen; `none`: do not serve it.
     #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS", value_delimiter = ',')]
-    pub planner_listen: Vec<PlannerAddress>,
+    pub planner_listen: Vec<AddressOrNone>,
 
     /// Maximum solving time of a plan, in seconds, whatever the request asks for.
     ///
@@ -136,7 +113,10 @@ impl PlannerOptions {
     /// # Errors
     /// A message: the list is empty, or has addresses and `none`.
     pub fn endpoints(&self) -> Result<Vec<&Endpoint>, String> {
-        endpoints(&self.planner_listen)
+        if self.planner_listen.is_empty() {
+            return Err(format!("--planner-listen needs an address, or the word {NONE}"));
+        }
+        endpoints("--planner-listen", &self.planner_listen)
     }
 
     /// Returns whether violations of exclusivity are only logged.
@@ -176,24 +156,6 @@ impl PlannerOptions {
 /// All processors but one; with two, both, because two plans may be made at once on a thread each.
 fn most_of(processors: usize) -> usize {
     if processors > 2 { processors - 1 } else { processors }
-}
-
-/// The addresses of the planner; empty if it is not served.
-///
-/// # Errors
-/// No address is named, or `none` with others.
-pub fn endpoints(listen: &[PlannerAddress]) -> Result<Vec<&Endpoint>, String> {
-    let endpoints = listen.iter().filter_map(|address| match address {
-        PlannerAddress::None => None,
-        PlannerAddress::At(endpoint) => Some(endpoint),
-    });
-    let endpoints: Vec<&Endpoint> = endpoints.collect();
-    match (endpoints.len(), listen.len()) {
-        (0, 0) => Err(format!("--planner-listen needs an address, or the word {NONE}")),
-        (0, _) => Ok(endpoints),
-        (some, all) if some == all => Ok(endpoints),
-        _ => Err(format!("--planner-listen: {NONE} must stand alone")),
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Options of traces.
 
 use clap::Args;
-use reqwest::Url;
 
+use crate::http_client::http_url;
 use crate::observe::telemetry::TraceSettings;
 
 /// Path of the collector's endpoint for spans, below its URL.
@@ -35,14 +35,7 @@ impl TraceOptions {
     /// The endpoint is not an HTTP URL, or has credentials.
     pub fn settings(&self) -> Result<Option<TraceSettings>, String> {
         let Some(text) = &self.otlp_endpoint else { return Ok(None) };
-        let wrong = |why: &str| format!("--otlp-endpoint {text}: {why}");
-        let mut endpoint = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-        if !matches!(endpoint.scheme(), "http" | "https") {
-            return Err(wrong("the scheme must be http or https"));
-        }
-        if !endpoint.username().is_empty() || endpoint.password().is_some() {
-            return Err("--otlp-endpoint must not have credentials in it".to_owned());
-        }
+        let mut endpoint = http_url(text).map_err(|why| format!("--otlp-endpoint {why}"))?;
         if let Ok(mut path) = endpoint.path_segments_mut() {
             path.pop_if_empty().extend(SPANS);
         }

@@ -24,6 +24,25 @@ pub(crate) use self::connections::{Connections, HasStatus};
 use self::failure::with_causes;
 pub(crate) use self::failure::{ExchangeError, Failure};
 
+/// Parses the URL of an HTTP service, without credentials.
+///
+/// # Errors
+/// A message that begins with the URL, unless it has credentials.
+pub(crate) fn http_url(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url =
+        url.ok_or_else(|| format!("{}: must be a URL such as http://HOST:PORT", shown(text)))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("the URL of a service must not have credentials in it".to_owned());
+    }
+    Ok(url)
+}
+
+/// A text without what may be credentials.
+fn shown(text: &str) -> &str {
+    text.rsplit_once('@').map_or(text, |(_, rest)| rest)
+}
+
 /// TLS settings of a client. All files are PEM.
 #[derive(Clone, Debug, Default)]
 pub struct ClientTls {

@@ -14,6 +14,7 @@ pub mod generation;
 pub mod group;
 pub mod ids;
 pub mod inventory;
+pub(crate) mod nearest;
 pub mod placement_policy;
 pub mod provider;
 pub mod refusal;

@@ -58,6 +58,11 @@ impl Parts {
         }
     }
 
+    /// Returns the warnings about the policy.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// Returns a message for each fault with which the server starts all the same.
     pub fn faults(&self) -> Vec<String> {
         self.tls.iter().filter_map(|tls| tls.expired()).collect()

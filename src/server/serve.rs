@@ -47,7 +47,7 @@ pub async fn serve(
     read_options: ReadOptions,
     telemetry: &Arc<Telemetry>,
 ) -> Result<(), Failure> {
-    if !config.network.admin_listen.is_empty() {
+    if config.network.has_admin() {
         metrics::collect();
         count_from_zero(config);
     }
@@ -136,7 +136,7 @@ impl Listening {
             }
         }
         if listening.admin.is_empty() {
-            for endpoint in &config.network.admin_listen {
+            for endpoint in config.network.admin_endpoints().map_err(Failure)? {
                 listening.admin.push(listen(endpoint, "--admin-listen").await?);
             }
         }

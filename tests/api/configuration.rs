@@ -72,6 +72,138 @@ fn faults_are_named() {
     }
 }
 
+/// Mistakes in the file, each with a sentence that says what to write.
+const MISTAKES: [(&str, &str); 25] = [
+    ("listen = 127.0.0.1:8778", "line 1: listen: a text needs quotes, as in listen = \"...\""),
+    ("log = info", "line 1: log: a text needs quotes, as in log = \"...\""),
+    (
+        "database-url = postgres://u:s3cret@h/d",
+        "line 1: database-url: a text needs quotes, as in database-url = \"...\"",
+    ),
+    (
+        "listen = [127.0.0.1:8778]",
+        "line 1: listen: each text in the list needs quotes, as in [\"...\"]",
+    ),
+    ("auth = \"noauth2", "line 1: auth: the text has no closing quote"),
+    ("auth =", "line 1: auth has no value"),
+    ("auth", "line 1: a line must be NAME = VALUE"),
+    ("auth: noauth2", "line 1: write auth = ... instead of auth: ..."),
+    ("auth = \"noauth2\"\nauth = \"keystone\"", "line 2: auth is set twice"),
+    (
+        "auth = \"noauth\"",
+        "line 1: auth: \"noauth\": must be one of noauth2, keystone; did you mean \"noauth2\"?",
+    ),
+    (
+        "database_url = \"\"",
+        "line 1: there is no option \"database_url\"; did you mean \"database-url\"?",
+    ),
+    ("[server]", "line 1: there is no option \"server\""),
+    (
+        "max-requests = \"lots\"",
+        "line 1: max-requests: \"lots\": must be a number from 1 to 1000000",
+    ),
+    ("max-requests = 1.5", "line 1: max-requests: \"1.5\": must be a number from 1 to 1000000"),
+    ("max-requests = -1", "line 1: max-requests: \"-1\": must be a number from 1 to 1000000"),
+    (
+        "database-connections = \"lots\"",
+        "line 1: database-connections: \"lots\": must be a whole number",
+    ),
+    ("planner-hold-ttl = \"1 day\"", "line 1: planner-hold-ttl: \"1 day\": must be a whole number"),
+    ("keystone-timeout = \"5s\"", "line 1: keystone-timeout: \"5s\": must be a number of seconds"),
+    (
+        "keystone-insecure = \"yes\"",
+        "line 1: keystone-insecure: \"yes\": must be one of true, false",
+    ),
+    (
+        "listen = [\"localhost\"]",
+        "line 1: listen: \"localhost\": neither an address with a port, such as 127.0.0.1:8778 or [::]:8778, nor \
+             unix:/path",
+    ),
+    ("log-format = \"yaml\"", "line 1: log-format: \"yaml\": must be one of human, json"),
+    (
+        "otlp-endpoint = \"collector\"",
+        "--otlp-endpoint collector: must be a URL such as http://HOST:PORT",
+    ),
+    (
+        "otlp-endpoint = \"u:s3cret@h:1\"",
+        "--otlp-endpoint h:1: must be a URL such as http://HOST:PORT",
+    ),
+    (
+        "[placement_database]\nconnection = mysql+pymysql://u:s3cret@h/placement",
+        "is a configuration of OpenStack Placement; `berth config import ",
+    ),
+    (
+        "database-url = \"postgres://u:s@s3cret/x@h/d\"",
+        "--database-url is invalid: it has an @ after the first /",
+    ),
+];
+
+/// Checks a configuration file, and returns what is printed.
+fn checked(text: &str) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let (_, words) =
+        berth(&["config", "check"], &[("BERTH_CONFIG", file.path().to_str().unwrap())]);
+    assert!(!words.contains("s3cret"), "{words}");
+    words
+}
+
+#[test]
+fn a_mistake_in_the_file_is_named_with_its_remedy() {
+    for (text, sentence) in MISTAKES {
+        let words = checked(text);
+        assert!(words.contains(sentence), "{text}: {words}");
+        // One mistake is one message.
+        assert!(!words.contains("2 errors"), "{words}");
+    }
+}
+
+#[test]
+fn mistakes_in_what_the_file_names_are_named() {
+    let keystone = |url: &str| {
+        let words = "auth = \"keystone\"\nkeystone-username = \"b\"\nkeystone-password = \"s3cret\"\n\
+                     keystone-project-name = \"service\"\nkeystone-user-domain-name = \"Default\"\n\
+                     keystone-project-domain-name = \"Default\"";
+        format!("{words}\nkeystone-auth-url = {url:?}")
+    };
+    for url in ["k:5000/v3", "k.example.org"] {
+        let sentence = format!("Keystone's URL: {url}: must be a URL such as http://HOST:PORT");
+        let words = checked(&keystone(url));
+        assert!(words.contains(&sentence), "{words}");
+    }
+    let policy = tempfile::NamedTempFile::new().unwrap();
+    let rule = "\"placement:resource_provider:list\": \"role:reader\"\n";
+    std::fs::write(policy.path(), rule).unwrap();
+    let words = checked(&format!("policy-file = {:?}", policy.path()));
+    let sentence = "no operation uses the rule \"placement:resource_provider:list\"; did you mean \
+                    \"placement:resource_providers:list\"?";
+    assert!(words.contains(sentence), "{words}");
+}
+
+#[test]
+fn every_line_of_the_sample_can_be_uncommented() {
+    let sample = include_str!("../../samples/berth.toml");
+    let is_option = |line: &&str| line.starts_with('#') && !line.starts_with("# ");
+    let text: Vec<&str> =
+        sample.lines().filter(is_option).map(|line| line.trim_start_matches('#')).collect();
+    assert!(text.len() > 70, "{text:?}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text.join("\n")).unwrap();
+    let (code, words) =
+        berth(&["config", "check"], &[("BERTH_CONFIG", file.path().to_str().unwrap())]);
+    assert_eq!(code, Some(0), "{words}");
+}
+
+#[test]
+fn metrics_are_switched_off_as_the_planner_is() {
+    let (code, words) =
+        berth(&["config", "check", "--config", "/dev/null", "--admin-listen", "none"], &[]);
+    assert_eq!(code, Some(0), "{words}");
+    let both = ["config", "check", "--config", "/dev/null", "--admin-listen", "none,127.0.0.1:1"];
+    let (code, words) = berth(&both, &[]);
+    assert!(code == Some(1) && words.contains("--admin-listen: none must stand alone"), "{words}");
+}
+
 /// Runs `berth` in an environment that has nothing but what is given.
 fn berth(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let told = Command::new(env!("CARGO_BIN_EXE_berth"))

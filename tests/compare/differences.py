@@ -362,7 +362,7 @@ class CannotBeCompared(Both):
     def test_what_is_wrong_on_the_command_line(self) -> None:
         for arguments, words in [
             (["http://a"], "RIGHT"),
-            (["ftp://a", "http://b"], "ftp://a: must be a URL such as http://HOST:8778"),
+            (["ftp://a", "http://b"], "ftp://a: must be a URL such as http://HOST:PORT"),
             (["http://a?b", "http://b"], "has no query"),
             (["http://u:s3cret@a", "http://b"], "must not have credentials"),
             (["http://a", "http://b", "--ignore", "names"], "names"),

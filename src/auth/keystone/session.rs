@@ -16,7 +16,7 @@ use tracing::{Instrument as _, Span};
 use super::access::PLACEMENT;
 use super::options::Options;
 use super::token::{Issued, Token};
-use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient};
+use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient, http_url};
 use crate::observe::request_context;
 use crate::observe::spans::span;
 
@@ -330,13 +330,7 @@ async fn recorded(
 
 /// Returns the URL of tokens, from Keystone's URL with or without a version.
 pub(crate) fn tokens_url(base: &str) -> Result<Url, String> {
-    let mut url = Url::parse(base).map_err(|error| format!("{base}: {error}"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("{base}: expected http or https"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("the URL of Keystone must not contain credentials".to_owned());
-    }
+    let mut url = http_url(base).map_err(|why| format!("Keystone's URL: {why}"))?;
     let path = url.path().trim_end_matches('/');
     let root = path.strip_suffix("/v3").or_else(|| path.strip_suffix("/v2.0")).unwrap_or(path);
     let path = format!("{root}/v3/auth/tokens");

@@ -31,6 +31,7 @@ pub use self::evaluation::Evaluation;
 use self::file::Text;
 pub use self::listing::{list, sample};
 pub use self::rules::{Denied, Fault, Location, Rules, defaults, own};
+use crate::model::nearest::did_you_mean;
 
 /// The counter of requests denied by a rule.
 const DENIALS: &str = "berth_policy_denials_total";
@@ -68,8 +69,10 @@ impl Source {
         let known = |name: &str| operations().any(|it| it.name == name);
         let strange = |name: &str| is_for_operations(name) && !known(name);
         let strangers = overrides.iter().filter(|it| strange(&it.name));
-        let warnings =
-            strangers.map(|it| format!("{}: no operation uses the rule \"{}\"", it.place, it.name));
+        let warnings = strangers.map(|it| {
+            let guess = did_you_mean(&it.name, operations().map(|operation| operation.name));
+            format!("{}: no operation uses the rule {:?}{guess}", it.place, it.name)
+        });
         Ok((rules, warnings.collect()))
     }
 }

@@ -6,6 +6,7 @@ use reqwest::Url;
 
 use super::settings::Settings;
 use crate::auth::keystone::{ClientTls, Credentials, Domain, Scope, Secret, User, tokens_url};
+use crate::http_client::http_url;
 
 /// The administrator's token for a service without authentication (`auth_strategy = noauth2`).
 pub const ADMIN_TOKEN: &str = "admin";
@@ -141,13 +142,7 @@ impl Access {
 
 /// The URL of a service.
 fn endpoint(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("{text}: {error}"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(format!("{text}: must be a URL such as http://HOST:8778"));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("the URL of a service must not have credentials in it".to_owned());
-    }
+    let url = http_url(text)?;
     if url.query().is_some() || url.fragment().is_some() {
         return Err(format!("{text}: the URL of a service has no query and no fragment"));
     }
