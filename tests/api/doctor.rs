@@ -1,7 +1,7 @@
 //! `berth doctor` and `berth upgrade-check`: what they find in databases that are well and in ones that are not.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::http::{Method, StatusCode};
@@ -148,11 +148,17 @@ async fn a_standby_and_its_lag_are_reported() {
 
 /// The URL of something like a Keystone that gives tokens and knows none, with a service of this type in its catalog.
 async fn keystone(service: &'static str) -> String {
+    keystone_at(service, SystemTime::now()).await
+}
+
+/// The same, with a clock that shows this time.
+async fn keystone_at(service: &'static str, time: SystemTime) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v3", listener.local_addr().unwrap());
     let answer = async move |method: Method| -> Response {
+        let date = [("date", httpdate::fmt_http_date(time))];
         if method != Method::POST {
-            return StatusCode::NOT_FOUND.into_response();
+            return (StatusCode::NOT_FOUND, date).into_response();
         }
         let endpoint = json!({"interface": "public", "region_id": "one", "url": "http://front"});
         let body = json!({"token": {
@@ -160,7 +166,8 @@ async fn keystone(service: &'static str) -> String {
             "expires_at": "2999-01-01T00:00:00.000000Z",
             "catalog": [{"type": service, "endpoints": [endpoint]}],
         }});
-        (StatusCode::CREATED, [("x-subject-token", "own")], body.to_string()).into_response()
+        let token = [("x-subject-token", "own")];
+        (StatusCode::CREATED, token, date, body.to_string()).into_response()
     };
     tokio::spawn(
         async move { axum::serve(listener, Router::new().fallback(answer)).await.unwrap() },
@@ -172,10 +179,12 @@ async fn keystone(service: &'static str) -> String {
 async fn keystone_is_checked() {
     let options = database().await;
     let url = options.to_url_lossy();
-    for (auth_url, verdict, catalog) in [
-        (keystone("placement").await.as_str(), "ok", Some("ok")),
-        (keystone("compute").await.as_str(), "ok", Some("warning")),
-        ("http://127.0.0.1:1/v3", "failure", None),
+    let slow = SystemTime::now() - Duration::from_hours(2);
+    for (auth_url, verdict, catalog, clock) in [
+        (keystone("placement").await.as_str(), "ok", Some("ok"), None),
+        (keystone("compute").await.as_str(), "ok", Some("warning"), None),
+        (keystone_at("placement", slow).await.as_str(), "ok", Some("ok"), Some("failure")),
+        ("http://127.0.0.1:1/v3", "failure", None, None),
     ] {
         let arguments = [
             &[
@@ -194,8 +203,10 @@ async fn keystone_is_checked() {
         let (is, words) = about(&found, "keystone");
         assert_eq!(is, verdict, "{words}");
         assert!(!words.contains("s3cret"), "{words}");
-        let about = found.iter().find(|finding| finding["subject"] == "catalog");
-        assert_eq!(about.map(|it| it["verdict"].as_str().unwrap()), catalog, "{found:?}");
+        for (subject, verdict) in [("catalog", catalog), ("keystone clock", clock)] {
+            let about = found.iter().find(|finding| finding["subject"] == subject);
+            assert_eq!(about.map(|it| it["verdict"].as_str().unwrap()), verdict, "{found:?}");
+        }
     }
 }
 

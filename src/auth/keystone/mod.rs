@@ -11,6 +11,7 @@
 mod access;
 mod cache;
 mod client;
+mod clock;
 mod credentials;
 mod options;
 mod queries;
@@ -145,6 +146,11 @@ impl Keystone {
     /// Keystone issues no token.
     pub async fn names_placement(&self) -> Result<Option<bool>, Unavailable> {
         self.session.names_placement().await
+    }
+
+    /// Returns a description of the difference between the clocks of this machine and of Keystone if it is too large.
+    pub fn clock_fault(&self) -> Option<String> {
+        self.session.clock_fault()
     }
 
     /// Returns the URL at which clients get a token.

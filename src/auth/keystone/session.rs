@@ -2,7 +2,7 @@
 //! with it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use metrics::{counter, histogram};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -14,6 +14,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use super::access::PLACEMENT;
+use super::clock::Clocks;
 use super::options::Options;
 use super::token::{Issued, Token};
 use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient, http_url};
@@ -53,6 +54,7 @@ pub(super) struct Session {
     options: Options,
     auth_url: Url,
     own: Mutex<OwnTokenState>,
+    clocks: Clocks,
 }
 
 /// Berth's own token, and the failure of the last attempt to get one.
@@ -87,7 +89,11 @@ impl Session {
     pub(super) fn new(options: Options) -> Result<Self, String> {
         let auth_url = tokens_url(&options.auth_url)?;
         let client = HttpClient::new(&options.tls, "Keystone")?;
-        Ok(Self { client, options, auth_url, own: Mutex::default() })
+        Ok(Self { client, options, auth_url, own: Mutex::default(), clocks: Clocks::default() })
+    }
+
+    pub(super) fn clock_fault(&self) -> Option<String> {
+        self.clocks.fault()
     }
 
     pub(super) fn auth_url(&self) -> &str {
@@ -271,7 +277,10 @@ impl Session {
             let request = if let Some(body) = body { request.json(body) } else { request };
             let exchange = self.client.exchange(request, ANSWER_MAX);
             match recorded(exchange, &span).instrument(span.clone()).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    self.clocks.compare(&answer.headers, SystemTime::now());
+                    return Ok(answer);
+                }
                 Err(ExchangeError::Failed(
                     failure @ (Failure::NotConnected(_) | Failure::Broken(_)),
                 )) if failures < self.options.retries => {

@@ -86,7 +86,7 @@ const COUNTERS: [(&str, &str); 38] = [
 ];
 
 /// Gauges, as name and description.
-const GAUGES: [(&str, &str); 23] = [
+const GAUGES: [(&str, &str); 24] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
@@ -103,6 +103,10 @@ const GAUGES: [(&str, &str); 23] = [
     (
         "berth_refresh_timestamp_seconds",
         "Time of the replica's last complete refresh, in Unix time.",
+    ),
+    (
+        "berth_keystone_clock_skew_seconds",
+        "Seconds by which the clock is ahead of Keystone's at its last response.",
     ),
     (
         "berth_tls_certificate_expiry_timestamp_seconds",

@@ -84,13 +84,20 @@ async fn keystone(config: &Config) -> Vec<Finding> {
     vec![match keystone.validate(NO_TOKEN, false, None).await {
         Ok(None) => {
             let fine = Finding::fine(SUBJECT, "it responds, and lets Berth validate tokens");
-            return [Some(fine), catalog(&keystone).await].into_iter().flatten().collect();
+            let catalog = catalog(&keystone).await;
+            return [Some(fine), catalog, clock(&keystone)].into_iter().flatten().collect();
         }
         Ok(Some(_)) => {
             Finding::failure(SUBJECT, "it accepts a token that was never issued", advice)
         }
         Err(why) => Finding::failure(SUBJECT, why.to_string(), advice),
     }]
+}
+
+/// Checks that the clocks of this machine and of Keystone agree.
+fn clock(keystone: &Keystone) -> Option<Finding> {
+    let why = keystone.clock_fault()?;
+    Some(Finding::failure("keystone clock", why, "synchronise both clocks; see `timedatectl`"))
 }
 
 /// Checks that the catalog has an endpoint for clients; `None` if Berth's own token came without a catalog.
