@@ -1,5 +1,6 @@
 //! The service behind the listeners: 503 until the store is open, then the application.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
@@ -97,6 +98,14 @@ impl Backend {
     /// Returns the application, if it is open.
     pub(super) fn app(&self) -> Option<&Arc<App>> {
         self.opened.get().map(|opened| &opened.app)
+    }
+
+    /// Checks whether requests can be served.
+    ///
+    /// # Errors
+    /// The reason why they cannot.
+    pub async fn readiness(&self) -> Result<(), Cow<'static, str>> {
+        self.readiness.check_shared(self.app().map(|app| &app.store)).await
     }
 
     /// Handles a request of a connection.

@@ -238,7 +238,6 @@ async fn serve_until(
             .with_trusted_proxies(trusted);
         tasks.spawn(http::count_flavors(app.clone(), config.network.counted_flavors()));
         backend.open(app);
-        systemd::status("serving");
         for (what, address) in addresses {
             tracing::info!(%address, version = version::line(), "serving {what}");
         }
@@ -263,6 +262,7 @@ async fn serve_until(
     let mut serving =
         std::pin::pin!(http::edge::server::serve(sockets, Arc::clone(&backend), bounds, stopped));
     let mut watchdog = std::pin::pin!(systemd::watchdog());
+    let mut status = std::pin::pin!(systemd::keep_status(async || backend.readiness().await));
     loop {
         tokio::select! {
             opened = &mut opening, if !is_open => {
@@ -271,6 +271,7 @@ async fn serve_until(
             }
             () = &mut serving => break,
             () = &mut watchdog => {}
+            () = &mut status, if is_open => {}
         }
     }
     tasks.end().await;

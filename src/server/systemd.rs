@@ -1,5 +1,6 @@
 //! Notifications to systemd, and the sockets that it passes. Without systemd, nothing is sent.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -9,6 +10,9 @@ use sd_notify::NotifyState;
 
 use crate::http::edge::listener::Listener;
 use crate::observe::printable::escaped;
+
+/// Interval between two checks for the status line.
+const STATUS_EVERY: Duration = Duration::from_secs(5);
 
 /// A socket that systemd passed.
 #[derive(Debug)]
@@ -56,6 +60,25 @@ pub fn ready() {
 pub fn status(words: &str) {
     // A line break would begin another assignment.
     notify(&[NotifyState::Status(&escaped(words))]);
+}
+
+/// Keeps the status line as `check` says: `Ok` while requests are served, or the reason. Never returns.
+pub async fn keep_status(check: impl AsyncFn() -> Result<(), Cow<'static, str>>) {
+    if std::env::var_os("NOTIFY_SOCKET").is_none() {
+        return std::future::pending().await;
+    }
+    let mut shown = None;
+    loop {
+        let words = match check().await {
+            Ok(()) => "serving".to_owned(),
+            Err(why) => format!("not ready: {why}"),
+        };
+        if shown.as_ref() != Some(&words) {
+            status(&words);
+            shown = Some(words);
+        }
+        tokio::time::sleep(STATUS_EVERY).await;
+    }
 }
 
 /// Notifies systemd that Berth is stopping.

@@ -64,7 +64,7 @@ impl Readiness {
     }
 
     /// The same, at most once a second for all callers together.
-    async fn check_shared(&self, store: Option<&Store>) -> Verdict {
+    pub(in crate::http) async fn check_shared(&self, store: Option<&Store>) -> Verdict {
         let mut shared = self.shared.lock().await;
         if !self.is_stopping.load(Ordering::Relaxed)
             && store.is_some()
