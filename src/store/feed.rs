@@ -53,6 +53,8 @@ const APPLY_INLINE_MAX: usize = 100;
 const SAME_SNAPSHOTS_MIN: u32 = 4;
 /// Maximum number of requests waiting for a refresh.
 const WAITING_MAX: usize = 65_536;
+/// Interval between two log lines about refreshes that fail.
+const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A request that waits for a refresh. It receives the term in which the refresh was made.
 type Waiter = oneshot::Sender<Result<Arc<Term>>>;
@@ -89,6 +91,7 @@ impl Feed {
             read_point: None,
             same_snapshots: 0,
             reloads: reloads.clone(),
+            failures: Failures::default(),
         };
         let known = Arc::new(ArcSwap::from_pointee(KnownWorld::default()));
         reader.refresh(&known).await?;
@@ -165,6 +168,34 @@ struct Reader {
     /// Number of refreshes in a row that found the snapshot of the one before.
     same_snapshots: u32,
     reloads: Reloads,
+    failures: Failures,
+}
+
+/// Refreshes that have failed in a row.
+#[derive(Debug, Default)]
+struct Failures {
+    count: u64,
+    logged: Option<Instant>,
+}
+
+impl Failures {
+    /// Logs the first failure, then the number of failures from time to time, and the end.
+    fn record<T>(&mut self, refreshed: &Result<T>) {
+        match refreshed {
+            Ok(_) if self.count > 0 => {
+                tracing::info!(failures = self.count, "refreshing the world succeeds again");
+                *self = Self::default();
+            }
+            Ok(_) => {}
+            Err(error) => {
+                self.count += 1;
+                if self.logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+                    tracing::warn!(%error, failures = self.count, "refreshing the world failed");
+                    self.logged = Some(Instant::now());
+                }
+            }
+        }
+    }
 }
 
 impl Reader {
@@ -195,8 +226,8 @@ impl Reader {
             if refreshed.is_ok() {
                 patience = shortest;
             }
+            self.failures.record(&refreshed);
             if let Err(error) = &refreshed {
-                tracing::warn!(%error, "refreshing the world failed");
                 self.conn = None;
                 self.primary.suspect();
                 if error.is_ours() {

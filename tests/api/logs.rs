@@ -8,6 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use sqlx::ConnectOptions;
+
+use crate::support::cluster::{Cluster, until};
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::PATIENCE;
 
@@ -160,4 +163,33 @@ async fn a_normal_stop_warns_of_nothing() {
             assert!(!stop.contains(&format!("\"level\":\"{level}\"")), "{log}");
         }
     }
+}
+
+/// A log line for each attempt would hide everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_away_is_logged_once_a_minute() {
+    let cluster = Cluster::new(&[]).await;
+    let url = cluster.options().to_url_lossy().to_string();
+    let migrated = Command::new(env!("CARGO_BIN_EXE_berth"))
+        .args(["db", "migrate", "--database-url", &url])
+        .output()
+        .unwrap();
+    assert!(migrated.status.success(), "{migrated:?}");
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_with(directory.path(), &["--database-url", &url]).await;
+    let began = Instant::now();
+    cluster.stop("fast");
+    for _ in 0..20 {
+        assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 503);
+    }
+    cluster.start();
+    until("the end is logged", async || {
+        server.ready().await;
+        server.log().contains("refreshing the world succeeds again")
+    })
+    .await;
+    let minutes = began.elapsed().as_secs() / 60;
+    let log = server.log();
+    let failed = log.matches("refreshing the world failed").count() as u64;
+    assert!((1..=1 + minutes).contains(&failed), "{log}");
 }
