@@ -27,7 +27,7 @@ impl FromStr for AddressOrNone {
     }
 }
 
-/// Returns the addresses of an option; there are none if it is missing or `none`.
+/// Returns the addresses of an option: none if it is missing or `none`.
 ///
 /// # Errors
 /// `none` stands with others.

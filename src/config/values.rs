@@ -51,7 +51,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Why a value is invalid for an option; `None` if it is valid. Does not repeat values that may be
+/// Returns the reason why a value is invalid for an option; `None` if it is valid. Does not repeat values that may be
 /// secrets.
 pub(crate) fn wrong_value(arg: &Arg, value: &str) -> Option<String> {
     let mut probe = Arg::new("probe")

@@ -35,6 +35,7 @@ use super::sessions::{FEED_WAIT_MAX, waiting};
 use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
 use super::{epoch, recording};
+use crate::observe::log_throttle::LogThrottle;
 use crate::observe::spans::{milliseconds, span};
 use crate::world::{Changes, World};
 
@@ -53,8 +54,6 @@ const APPLY_INLINE_MAX: usize = 100;
 const SAME_SNAPSHOTS_MIN: u32 = 4;
 /// Maximum number of requests waiting for a refresh.
 const WAITING_MAX: usize = 65_536;
-/// Interval between two log lines about refreshes that fail.
-const LOG_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A request that waits for a refresh. It receives the term in which the refresh was made.
 type Waiter = oneshot::Sender<Result<Arc<Term>>>;
@@ -175,7 +174,7 @@ struct Reader {
 #[derive(Debug, Default)]
 struct Failures {
     count: u64,
-    logged: Option<Instant>,
+    throttle: LogThrottle,
 }
 
 impl Failures {
@@ -189,9 +188,8 @@ impl Failures {
             Ok(_) => {}
             Err(error) => {
                 self.count += 1;
-                if self.logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+                if self.throttle.count().is_some() {
                     tracing::warn!(%error, failures = self.count, "refreshing the world failed");
-                    self.logged = Some(Instant::now());
                 }
             }
         }

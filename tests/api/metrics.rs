@@ -273,6 +273,15 @@ async fn logged_times(server: &Server, words: &str, times: usize) {
     }
 }
 
+/// The options by which a server authenticates to Keystone.
+const AS_BERTH: [[&str; 2]; 5] = [
+    ["--keystone-username", "berth"],
+    ["--keystone-password", "berth"],
+    ["--keystone-project-name", "service"],
+    ["--keystone-user-domain-name", "Default"],
+    ["--keystone-project-domain-name", "Default"],
+];
+
 /// Rates of a counter need its first value. Times in the log are in milliseconds, and PostgreSQL's notices about
 /// existing tables are not in it.
 #[tokio::test(flavor = "multi_thread")]
@@ -283,13 +292,9 @@ async fn rare_events_are_counted_from_zero() {
         ["--admin-listen", &admin],
         ["--auth", "keystone"],
         ["--keystone-auth-url", "http://127.0.0.1:1/v3"],
-        ["--keystone-username", "berth"],
-        ["--keystone-password", "berth"],
-        ["--keystone-project-name", "service"],
-        ["--keystone-user-domain-name", "Default"],
-        ["--keystone-project-domain-name", "Default"],
     ];
-    let server = Server::spawn(directory.path(), options.as_flattened());
+    let options = [options.as_flattened(), AS_BERTH.as_flattened()].concat();
+    let server = Server::spawn(directory.path(), &options);
     logged(&server, "serving health and metrics").await;
     let asked = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
     let metrics = asked.text().await.unwrap();
@@ -321,15 +326,11 @@ async fn a_keystone_that_hangs_is_counted() {
         ["--admin-listen", &admin],
         ["--auth", "keystone"],
         ["--keystone-auth-url", &url],
-        ["--keystone-username", "berth"],
-        ["--keystone-password", "berth"],
-        ["--keystone-project-name", "service"],
-        ["--keystone-user-domain-name", "Default"],
-        ["--keystone-project-domain-name", "Default"],
         ["--keystone-timeout", "1"],
         ["--keystone-token-cache-time", "1"],
     ];
-    let server = Server::spawn(directory.path(), options.as_flattened());
+    let options = [options.as_flattened(), AS_BERTH.as_flattened()].concat();
+    let server = Server::spawn(directory.path(), &options);
     logged(&server, "serving ").await;
     assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 503);
     let began = Instant::now();

@@ -2,44 +2,40 @@
 //! by its own clock whether a token has expired.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use metrics::gauge;
 use reqwest::header::{DATE, HeaderMap};
 
+use crate::observe::log_throttle::LogThrottle;
+
 /// Difference of the clocks, in seconds, from which it is reported.
 const SKEW_MAX: i64 = 60;
-/// Interval between two warnings.
-const WARN_EVERY: Duration = Duration::from_mins(10);
 
-/// The last known difference, and the time of the last warning about it.
+/// The last known difference of the clocks, in seconds.
 #[derive(Debug, Default)]
-pub(super) struct Clocks(Mutex<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    skew: Option<i64>,
-    warned: Option<Instant>,
+pub(super) struct ClockSkew {
+    last: Mutex<Option<i64>>,
+    throttle: LogThrottle,
 }
 
-impl Clocks {
+impl ClockSkew {
     /// Compares the clocks when a response has come.
     #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd seconds")]
     pub(super) fn compare(&self, response: &HeaderMap, now: SystemTime) {
         let Some(skew) = skew(response, now) else { return };
         gauge!("berth_keystone_clock_skew_seconds").set(skew as f64);
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.skew = Some(skew);
-        let is_quiet = state.warned.is_some_and(|warned| warned.elapsed() < WARN_EVERY);
-        if let Some(why) = described(skew).filter(|_| !is_quiet) {
-            state.warned = Some(Instant::now());
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(skew);
+        if let Some(why) = described(skew)
+            && self.throttle.count().is_some()
+        {
             tracing::warn!("{why}");
         }
     }
 
     /// Returns a description of the difference if it is too large.
     pub(super) fn fault(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).skew.and_then(described)
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).and_then(described)
     }
 }
 
@@ -70,7 +66,7 @@ mod tests {
 
     use reqwest::header::{DATE, HeaderMap, HeaderValue};
 
-    use super::Clocks;
+    use super::ClockSkew;
 
     #[test]
     fn clocks_that_differ_by_more_than_a_minute_are_a_fault() {
@@ -80,9 +76,9 @@ mod tests {
             HeaderMap::from_iter([(DATE, date)])
         };
         let fault = |now: SystemTime| {
-            let clocks = Clocks::default();
-            clocks.compare(&response(date), now);
-            clocks.fault()
+            let clock_skew = ClockSkew::default();
+            clock_skew.compare(&response(date), now);
+            clock_skew.fault()
         };
         assert_eq!(fault(date + Duration::from_mins(1)), None);
         assert_eq!(fault(date - Duration::from_mins(1)), None);
@@ -94,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_response_without_a_date_says_nothing() {
-        let clocks = Clocks::default();
-        clocks.compare(&HeaderMap::new(), SystemTime::now());
-        assert_eq!(clocks.fault(), None);
+        let clock_skew = ClockSkew::default();
+        clock_skew.compare(&HeaderMap::new(), SystemTime::now());
+        assert_eq!(clock_skew.fault(), None);
     }
 }

@@ -14,7 +14,7 @@ use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use super::access::PLACEMENT;
-use super::clock::Clocks;
+use super::clock::ClockSkew;
 use super::options::Options;
 use super::token::{Issued, Token};
 use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient, http_url};
@@ -54,7 +54,7 @@ pub(super) struct Session {
     options: Options,
     auth_url: Url,
     own: Mutex<OwnTokenState>,
-    clocks: Clocks,
+    clock_skew: ClockSkew,
 }
 
 /// Berth's own token, and the failure of the last attempt to get one.
@@ -89,11 +89,17 @@ impl Session {
     pub(super) fn new(options: Options) -> Result<Self, String> {
         let auth_url = tokens_url(&options.auth_url)?;
         let client = HttpClient::new(&options.tls, "Keystone")?;
-        Ok(Self { client, options, auth_url, own: Mutex::default(), clocks: Clocks::default() })
+        Ok(Self {
+            client,
+            options,
+            auth_url,
+            own: Mutex::default(),
+            clock_skew: ClockSkew::default(),
+        })
     }
 
     pub(super) fn clock_fault(&self) -> Option<String> {
-        self.clocks.fault()
+        self.clock_skew.fault()
     }
 
     pub(super) fn auth_url(&self) -> &str {
@@ -278,7 +284,7 @@ impl Session {
             let exchange = self.client.exchange(request, ANSWER_MAX);
             match recorded(exchange, &span).instrument(span.clone()).await {
                 Ok(answer) => {
-                    self.clocks.compare(&answer.headers, SystemTime::now());
+                    self.clock_skew.compare(&answer.headers, SystemTime::now());
                     return Ok(answer);
                 }
                 Err(ExchangeError::Failed(
