@@ -140,15 +140,20 @@ pub fn each_configured(command: Command, change: &dyn Fn(Command) -> Command) ->
     if is_configured { change(command) } else { command }
 }
 
-/// Advice for a line that is no TOML for the reason `why`, without its value, which may be a secret.
+/// Advice for a line that is no TOML for the reason `why`. Shows nothing of the line but a name, because anything else
+/// may be a secret.
 fn syntax_advice(written: &str, why: &str) -> String {
-    let Some((key, value)) = written.split_once('=') else {
-        return match written.split_once(':') {
+    let is_name = |key: &str| key.chars().all(|it| it.is_ascii_alphanumeric() || "-_".contains(it));
+    let pair = |mark: &str| {
+        let (key, value): (&str, &str) = written.split_once(mark)?;
+        Some((key.trim(), value.trim())).filter(|(key, _)| is_name(key))
+    };
+    let Some((key, value)) = pair("=") else {
+        return match pair(": ") {
             Some((key, _)) => format!("write {key} = ... instead of {key}: ..."),
             None => "a line must be NAME = VALUE".to_owned(),
         };
     };
-    let (key, value) = (key.trim(), value.trim());
     match value.chars().next() {
         _ if why == "duplicate key" => format!("{key} is set twice"),
         Some(quote @ ('"' | '\'')) if value.matches(quote).count() == 1 => {

@@ -73,7 +73,9 @@ fn faults_are_named() {
 }
 
 /// Mistakes in the file, each with a sentence that says what to write.
-const MISTAKES: [(&str, &str); 25] = [
+const MISTAKES: [(&str, &str); 27] = [
+    ("postgres://u:s3cret@h/d?sslmode=require", "line 1: a line must be NAME = VALUE"),
+    ("u:s3cret@h", "line 1: a line must be NAME = VALUE"),
     ("listen = 127.0.0.1:8778", "line 1: listen: a text needs quotes, as in listen = \"...\""),
     ("log = info", "line 1: log: a text needs quotes, as in log = \"...\""),
     (
