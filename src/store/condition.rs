@@ -52,6 +52,19 @@ pub struct LongTransaction {
     pub seconds: i64,
 }
 
+/// A session that has locked rows of this database for long.
+#[derive(Clone, Debug, FromRow)]
+pub struct LockHolder {
+    /// Its process.
+    pub pid: i32,
+    /// The session with user, application and client.
+    pub place: String,
+    /// The tables.
+    pub tables: String,
+    /// The age of its transaction, in seconds.
+    pub seconds: i64,
+}
+
 /// The size of the change log.
 #[derive(Clone, Copy, Debug, FromRow)]
 pub struct ChangeLog {
@@ -152,6 +165,35 @@ pub async fn long_transactions(
              from pg_prepared_xacts
          ) as open
          where began < now() - make_interval(secs => $1) order by began limit $2",
+    );
+    Ok(found.bind(f64::from(older_than)).bind(at_most).fetch_all(conn).await?)
+}
+
+/// Lists at most this number of sessions whose transaction is older than this time and may have locked rows, the oldest
+/// first. Claims of these rows are refused until it ends. Reading, vacuum and analyze lock none.
+///
+/// # Errors
+/// The database is unavailable.
+pub async fn lock_holders(
+    conn: &mut PgConnection,
+    older_than: i32,
+    at_most: i64,
+) -> Result<Vec<LockHolder>> {
+    let found = sqlx::query_as(
+        "select pid, format('process %s of %s (%s) at %s', pid, usename, application_name,
+                            coalesce(host(client_addr), 'a local socket')) as place,
+                string_agg(distinct relname, ', ' order by relname) as tables,
+                extract(epoch from now() - xact_start)::bigint as seconds
+         from pg_stat_activity
+         join (select pid, relation::regclass::text as relname from pg_locks
+               where granted and mode not in ('AccessShareLock', 'ShareUpdateExclusiveLock')
+                 and database = (select oid from pg_database where datname = current_database())
+                 and relation in (select oid from pg_class
+                                  where relkind = 'r' and relnamespace = current_schema()::regnamespace)
+              ) as locked using (pid)
+         where pid <> pg_backend_pid() and xact_start < now() - make_interval(secs => $1)
+         group by pid, usename, application_name, client_addr, xact_start
+         order by xact_start limit $2",
     );
     Ok(found.bind(f64::from(older_than)).bind(at_most).fetch_all(conn).await?)
 }

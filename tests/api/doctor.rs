@@ -131,6 +131,31 @@ async fn transactions_that_are_open_for_long_are_found() {
     assert!(!open.iter().any(|open| open.place.starts_with(&place)), "{open:?}");
 }
 
+/// A person's `select ... for update` that is left open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_keeps_rows_locked_is_named() {
+    let options = database().await;
+    let mut reader = PgConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql("begin; select from providers").execute(&mut reader).await.unwrap();
+    let mut other = PgConnection::connect_with(&options).await.unwrap();
+    sqlx::raw_sql("begin; select from providers for update").execute(&mut other).await.unwrap();
+    let pid: i32 =
+        sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut other).await.unwrap();
+    let mut conn = PgConnection::connect_with(&options).await.unwrap();
+    let found = condition::lock_holders(&mut conn, 0, 10).await.unwrap();
+    assert_eq!(found.iter().map(|holder| holder.pid).collect::<Vec<_>>(), [pid], "{found:?}");
+    assert_eq!(found[0].tables, "providers");
+    assert!(found[0].place.starts_with(&format!("process {pid} of ")), "{found:?}");
+    assert!(condition::lock_holders(&mut conn, 600, 10).await.unwrap().is_empty());
+    until("the doctor names it", async || {
+        let (found, code) = over("doctor", &options).await;
+        let named = found.iter().find(|finding| finding["subject"] == "locks");
+        named.is_some_and(|it| it["found"].as_str().unwrap().contains(&format!("process {pid} ")))
+            && code == Some(2)
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_and_its_lag_are_reported() {
     let cluster = Cluster::new(&[]).await;

@@ -23,6 +23,8 @@ const LAG_SECONDS: f64 = 30.0;
 /// Age in seconds from which a transaction is reported, and maximum number of reported ones.
 const LONG_TRANSACTION: i32 = 300;
 const NAMED_MAX: i64 = 5;
+/// Age in seconds of a transaction from which its locks are reported. Berth's own transactions end sooner.
+const LONG_LOCK: i32 = 5;
 /// Maximum rows and bytes of the change log. At some hundred claims per second it has tens of thousands of rows.
 const LOG_ROWS: i64 = 1_000_000;
 const LOG_BYTES: i64 = 1 << 30;
@@ -44,7 +46,9 @@ pub(super) async fn condition(config: &Config) -> Vec<Finding> {
             standbys(conn, &server, servers, findings).await?;
             long_transactions(conn, &server, findings).await?;
             if is_ours {
+                locks(conn, findings).await?;
                 findings.push(change_log(conn).await?);
+                findings.push(oversubscribed(conn).await?);
             }
             Ok(())
         })
@@ -255,6 +259,23 @@ async fn long_transactions(
             SUBJECT,
             format!("{} is open for {} s", transaction.place, transaction.seconds),
             "end it: tables grow until then, because vacuum cannot reclaim their space",
+        ));
+    }
+    Ok(())
+}
+
+/// Reports sessions that keep rows locked: claims of these rows get 503.
+async fn locks(conn: &mut PgConnection, findings: &mut Vec<Finding>) -> store::Result<()> {
+    for holder in condition::lock_holders(conn, LONG_LOCK, NAMED_MAX).await? {
+        let (place, tables, seconds) = (holder.place, holder.tables, holder.seconds);
+        findings.push(Finding::failure(
+            "locks",
+            format!("{place} has had locks on {tables} for {seconds} s"),
+            format!(
+                "end it, such as by `select pg_terminate_backend({})`: changes of the rows that it has locked \
+                 are refused until then",
+                holder.pid
+            ),
         ));
     }
     Ok(())
