@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::support::app::Berth;
 use crate::support::cloud::claim_body;
+use crate::support::cluster::until;
 use crate::support::postgres;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, converse, get, wide};
@@ -273,14 +274,30 @@ async fn logged_times(server: &Server, words: &str, times: usize) {
     }
 }
 
-/// The options by which a server authenticates to Keystone.
-const AS_BERTH: [[&str; 2]; 5] = [
-    ["--keystone-username", "berth"],
-    ["--keystone-password", "berth"],
-    ["--keystone-project-name", "service"],
-    ["--keystone-user-domain-name", "Default"],
-    ["--keystone-project-domain-name", "Default"],
-];
+/// Starts a server with metrics that asks a Keystone at a URL, and waits until it serves.
+async fn served_with_keystone(directory: &Path, admin: &str, url: &str) -> Server {
+    let options = [
+        ["--admin-listen", admin],
+        ["--auth", "keystone"],
+        ["--keystone-auth-url", url],
+        ["--keystone-username", "berth"],
+        ["--keystone-password", "berth"],
+        ["--keystone-project-name", "service"],
+        ["--keystone-user-domain-name", "Default"],
+        ["--keystone-project-domain-name", "Default"],
+        ["--keystone-timeout", "1"],
+        ["--keystone-token-cache-time", "1"],
+    ];
+    let server = Server::spawn(directory, options.as_flattened());
+    logged(&server, "serving health and metrics").await;
+    server
+}
+
+/// Reads the metrics of a server.
+async fn metrics_of(server: &Server, admin: &str) -> String {
+    let answer = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+    answer.text().await.unwrap()
+}
 
 /// Rates of a counter need its first value. Times in the log are in milliseconds, and PostgreSQL's notices about
 /// existing tables are not in it.
@@ -288,16 +305,8 @@ const AS_BERTH: [[&str; 2]; 5] = [
 async fn rare_events_are_counted_from_zero() {
     let directory = tempfile::tempdir().unwrap();
     let admin = format!("127.0.0.1:{}", free_port());
-    let options = [
-        ["--admin-listen", &admin],
-        ["--auth", "keystone"],
-        ["--keystone-auth-url", "http://127.0.0.1:1/v3"],
-    ];
-    let options = [options.as_flattened(), AS_BERTH.as_flattened()].concat();
-    let server = Server::spawn(directory.path(), &options);
-    logged(&server, "serving health and metrics").await;
-    let asked = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
-    let metrics = asked.text().await.unwrap();
+    let server = served_with_keystone(directory.path(), &admin, "http://127.0.0.1:1/v3").await;
+    let metrics = metrics_of(&server, &admin).await;
     for series in [
         "berth_policy_denials_total{rule=\"placement:reshaper:reshape\"} 0",
         "berth_transactions_retried_total{change=\"Claims\",reason=\"conflict\"} 0",
@@ -322,30 +331,16 @@ async fn a_keystone_that_hangs_is_counted() {
     let url = format!("http://{}/v3", keystone.local_addr().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let admin = format!("127.0.0.1:{}", free_port());
-    let options = [
-        ["--admin-listen", &admin],
-        ["--auth", "keystone"],
-        ["--keystone-auth-url", &url],
-        ["--keystone-timeout", "1"],
-        ["--keystone-token-cache-time", "1"],
-    ];
-    let options = [options.as_flattened(), AS_BERTH.as_flattened()].concat();
-    let server = Server::spawn(directory.path(), &options);
-    logged(&server, "serving ").await;
+    let server = served_with_keystone(directory.path(), &admin, &url).await;
     assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 503);
-    let began = Instant::now();
-    loop {
-        let answer = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
-        let metrics = answer.text().await.unwrap();
+    until("the timeout is counted", async || {
+        let metrics = metrics_of(&server, &admin).await;
         let timeouts = metrics.lines().find_map(|line| {
             line.strip_prefix("berth_keystone_requests_total{result=\"timeout\"} ")
         });
-        if timeouts != Some("0") {
-            break;
-        }
-        assert!(began.elapsed() < PATIENCE, "{metrics}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        timeouts.unwrap() != "0"
+    })
+    .await;
 }
 
 /// The operator sees more for a while, and less again.
