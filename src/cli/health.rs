@@ -16,7 +16,7 @@ use rustls::{
     SignatureScheme, StreamOwned,
 };
 
-use crate::config::{AddressOrNone, endpoints};
+use crate::config::{AddressOrNone, endpoints, planner_endpoints};
 use crate::http::edge::listener::Endpoint;
 use crate::server::failure::Failure;
 
@@ -72,8 +72,8 @@ pub struct HealthOptions {
 pub fn run(options: &HealthOptions) -> Result<Vec<String>, Failure> {
     let mut apis = options.listen.clone();
     if options.ready {
-        let planner = endpoints("--planner-listen", &options.planner_listen);
-        apis.extend(planner.map_err(Failure)?.into_iter().cloned());
+        let planner = planner_endpoints(&options.planner_listen).map_err(Failure)?;
+        apis.extend(planner.into_iter().cloned());
     }
     let admin = endpoints("--admin-listen", &options.admin_listen).map_err(Failure)?;
     let probe = if options.ready { Probe::IsReady } else { Probe::Answers };

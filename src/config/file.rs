@@ -1,5 +1,6 @@
 //! Parses and generates the configuration file.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, Command};
@@ -64,23 +65,20 @@ impl Settings {
             return;
         }
         let (table, errors) = DeTable::parse_recoverable(text);
-        let errors = errors.iter().map(|error| {
-            let start = error.span().map_or(0, |span| span.start);
-            (line(text, start), start, error.message())
-        });
-        let mut last = 0;
         // Further errors of a line follow from the first one.
-        for (line, start, why) in errors {
-            if line > last {
-                let advice = match text.lines().nth(line - 1) {
-                    Some(written) => syntax_advice(written, why),
-                    None => why.to_owned(),
-                };
-                problems.push(format!("{}: {advice}", place(start)));
-                last = line;
-            }
+        let mut first_of_line = BTreeMap::new();
+        for error in &errors {
+            let start = error.span().map_or(0, |span| span.start);
+            first_of_line.entry(line(text, start)).or_insert((start, error.message()));
         }
-        if last > 0 {
+        for (line, (start, why)) in first_of_line {
+            let advice = match text.lines().nth(line - 1) {
+                Some(written) => syntax_advice(written, why),
+                None => why.to_owned(),
+            };
+            problems.push(format!("{}: {advice}", place(start)));
+        }
+        if !errors.is_empty() {
             return;
         }
         let mut entries: Vec<_> = table.get_ref().iter().collect();

@@ -33,7 +33,7 @@ pub use self::events::EventOptions;
 pub use self::history::HistoryOptions;
 pub use self::keystone::KeystoneOptions;
 pub use self::network::NetworkOptions;
-pub use self::planner::{Exclusivity, PlannerOptions};
+pub use self::planner::{Exclusivity, PlannerOptions, planner_endpoints};
 pub use self::policy::PolicyOptions;
 pub use self::refused::RefusedOptions;
 pub use self::traces::TraceOptions;

@@ -113,10 +113,7 @@ impl PlannerOptions {
     /// # Errors
     /// A message: the list is empty, or has addresses and `none`.
     pub fn endpoints(&self) -> Result<Vec<&Endpoint>, String> {
-        if self.planner_listen.is_empty() {
-            return Err(format!("--planner-listen needs an address, or the word {NONE}"));
-        }
-        endpoints("--planner-listen", &self.planner_listen)
+        planner_endpoints(&self.planner_listen)
     }
 
     /// Returns whether violations of exclusivity are only logged.
@@ -156,6 +153,17 @@ impl PlannerOptions {
 /// All processors but one; with two, both, because two plans may be made at once on a thread each.
 fn most_of(processors: usize) -> usize {
     if processors > 2 { processors - 1 } else { processors }
+}
+
+/// The addresses of the planner; empty if it is not served.
+///
+/// # Errors
+/// No address is named, or `none` with others.
+pub fn planner_endpoints(listen: &[AddressOrNone]) -> Result<Vec<&Endpoint>, String> {
+    if listen.is_empty() {
+        return Err(format!("--planner-listen needs an address, or the word {NONE}"));
+    }
+    endpoints("--planner-listen", listen)
 }
 
 #[cfg(test)]

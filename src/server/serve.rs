@@ -262,7 +262,7 @@ async fn serve_until(
     let mut serving =
         std::pin::pin!(http::edge::server::serve(sockets, Arc::clone(&backend), bounds, stopped));
     let mut watchdog = std::pin::pin!(systemd::watchdog());
-    let mut status = std::pin::pin!(systemd::keep_status(async || backend.readiness().await));
+    let mut status = Box::pin(keep_status(&backend, stop));
     loop {
         tokio::select! {
             opened = &mut opening, if !is_open => {
@@ -276,6 +276,14 @@ async fn serve_until(
     }
     tasks.end().await;
     Ok(())
+}
+
+/// Keeps systemd's status line true until a stop is requested, which sets another. Never returns.
+async fn keep_status(backend: &Backend, stop: &Stop) {
+    tokio::select! {
+        () = systemd::keep_status(async || backend.readiness().await) => {}
+        () = stop.requested() => std::future::pending().await,
+    }
 }
 
 /// Returns the bounds of connections.
