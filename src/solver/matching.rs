@@ -16,9 +16,11 @@ pub(super) fn serve<I: Iterator<Item = usize>>(
 ) -> Option<Vec<usize>> {
     let sorts = takers.iter().max().map_or(0, |most| most + 1);
     let mut served = vec![usize::MAX; takers.len()];
-    let mut guests: Vec<Vec<usize>> = vec![Vec::new(); seats.len()];
+    let guests = vec![Vec::new(); seats.len()];
+    let mut matching = Matching { sites, sorts, takers, seats, guests };
     for taker in 0..takers.len() {
-        let path = augmenting_path((&sites, sorts), (takers, taker), (seats, &guests), budget)?;
+        let path = matching.augmenting_path(taker, budget)?;
+        let guests = &mut matching.guests;
         // The last site of the path has a free seat; each taker on the path moves one site on.
         for (taker, site) in path {
             let before = std::mem::replace(&mut served[taker], site);
@@ -31,48 +33,64 @@ pub(super) fn serve<I: Iterator<Item = usize>>(
     Some(served)
 }
 
-/// The moves that free a site for a taker: takers with the sites that they move to. Found by breadth-first search.
-/// Takers of one sort reach the same sites, so one of each is followed.
-fn augmenting_path<I: Iterator<Item = usize>>(
-    (sites, sorts): (&impl Fn(usize) -> I, usize),
-    (takers, taker): (&[usize], usize),
-    (seats, guests): (&[u64], &[Vec<usize>]),
-    budget: &mut Budget<'_>,
-) -> Option<Vec<(usize, usize)>> {
-    // For each site that was reached: the taker that would move there, and the move before.
-    let mut reached: Vec<Option<(usize, Option<usize>)>> = vec![None; seats.len()];
-    let mut followed = vec![false; sorts];
-    budget.is_spent_after(sorts / 16);
-    let mut queue: Vec<(usize, Option<usize>)> = vec![(taker, None)];
-    let mut next = 0;
-    while let Some((taker, from)) = queue.get(next).copied() {
-        next += 1;
-        let sort = takers[taker];
-        if std::mem::replace(&mut followed[sort], true) {
-            continue;
-        }
-        if budget.is_spent_after(2 + seats.len()) {
-            return None;
-        }
-        for site in sites(sort) {
-            if reached[site].is_some() {
+/// A matching of the takers so far.
+struct Matching<'m, S> {
+    /// Returns the sites that can serve a sort.
+    sites: S,
+    /// Number of sorts.
+    sorts: usize,
+    /// The sort of each taker.
+    takers: &'m [usize],
+    /// The number of takers that each site can serve.
+    seats: &'m [u64],
+    /// The takers that each site serves.
+    guests: Vec<Vec<usize>>,
+}
+
+impl<I: Iterator<Item = usize>, S: Fn(usize) -> I> Matching<'_, S> {
+    /// The moves that free a site for a taker: takers with the sites that they move to. Found by breadth-first search.
+    /// Takers of one sort reach the same sites, so one of each is followed.
+    fn augmenting_path(
+        &self,
+        taker: usize,
+        budget: &mut Budget<'_>,
+    ) -> Option<Vec<(usize, usize)>> {
+        let Self { sites, sorts, takers, seats, guests } = self;
+        // For each site that was reached: the taker that would move there, and the move before.
+        let mut reached: Vec<Option<(usize, Option<usize>)>> = vec![None; seats.len()];
+        let mut followed = vec![false; *sorts];
+        budget.is_spent_after(*sorts / 16);
+        let mut queue: Vec<(usize, Option<usize>)> = vec![(taker, None)];
+        let mut next = 0;
+        while let Some((taker, from)) = queue.get(next).copied() {
+            next += 1;
+            let sort = takers[taker];
+            if std::mem::replace(&mut followed[sort], true) {
                 continue;
             }
-            reached[site] = Some((taker, from));
-            if (guests[site].len() as u64) < seats[site] {
-                let mut path = Vec::new();
-                let mut at = Some(site);
-                while let Some(site) = at {
-                    let (taker, before) = reached[site]?;
-                    path.push((taker, site));
-                    at = before;
-                }
-                return Some(path);
+            if budget.is_spent_after(2 + seats.len()) {
+                return None;
             }
-            queue.extend(guests[site].iter().map(|guest| (*guest, Some(site))));
+            for site in sites(sort) {
+                if reached[site].is_some() {
+                    continue;
+                }
+                reached[site] = Some((taker, from));
+                if (guests[site].len() as u64) < seats[site] {
+                    let mut path = Vec::new();
+                    let mut at = Some(site);
+                    while let Some(site) = at {
+                        let (taker, before) = reached[site]?;
+                        path.push((taker, site));
+                        at = before;
+                    }
+                    return Some(path);
+                }
+                queue.extend(guests[site].iter().map(|guest| (*guest, Some(site))));
+            }
         }
+        None
     }
-    None
 }
 
 #[cfg(test)]

@@ -88,6 +88,23 @@ pub(super) fn rows_of(chunks: &Chunks) -> u64 {
     chunks.values().map(|chunk| chunk.rows).sum()
 }
 
+/// The rows of the source that are not written yet.
+struct UnwrittenRows<'r> {
+    next: Option<Values>,
+    further: BoxStream<'r, Result<Values, Error>>,
+}
+
+impl<'r> UnwrittenRows<'r> {
+    async fn start(mut further: BoxStream<'r, Result<Values, Error>>) -> Result<Self, Error> {
+        Ok(Self { next: reference::next(&mut further).await?, further })
+    }
+
+    async fn advance(&mut self) -> Result<(), Error> {
+        self.next = reference::next(&mut self.further).await?;
+        Ok(())
+    }
+}
+
 /// Reads chunks of a table, and checks the row count of each.
 struct Piece<'f> {
     table: &'static Table,
@@ -104,11 +121,10 @@ impl Piece<'_> {
         keys: Keys,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<(), Error> {
-        let mut rows = source.rows_with(self.table, &[keys]);
-        let mut row = reference::next(&mut rows).await?;
-        while row.is_some() {
+        let mut rows = UnwrittenRows::start(source.rows_with(self.table, &[keys])).await?;
+        while rows.next.is_some() {
             execute(conn, "begin").await?;
-            if let Err(error) = self.write_piece((&mut rows, &mut row), conn, tell).await {
+            if let Err(error) = self.write_piece(&mut rows, conn, tell).await {
                 execute(conn, "rollback").await?;
                 return Err(error);
             }
@@ -120,7 +136,7 @@ impl Piece<'_> {
     /// Writes and records rows up to the end of the chunk that completes a piece.
     async fn write_piece(
         &mut self,
-        rows: (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
+        rows: &mut UnwrittenRows<'_>,
         conn: &mut PgConnection,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<(), Error> {
@@ -141,18 +157,18 @@ impl Piece<'_> {
     /// Writes the rows of a piece. Returns the numbers of their chunks.
     async fn write_rows(
         &self,
-        (rows, row): (&mut BoxStream<'_, Result<Values, Error>>, &mut Option<Values>),
+        rows: &mut UnwrittenRows<'_>,
         writer: &mut Writer<'_>,
         tell: &(dyn Fn(u64) + Sync),
     ) -> Result<Vec<i64>, Error> {
         let mut written = Vec::new();
-        while let Some(values) = &*row {
+        while let Some(values) = &rows.next {
             if writer.rows() >= PIECE {
                 break;
             }
             let number = chunk_of(values, self.table, self.width)?;
             let mut count = 0;
-            while let Some(values) = &*row {
+            while let Some(values) = &rows.next {
                 if chunk_of(values, self.table, self.width)? != number {
                     break;
                 }
@@ -160,7 +176,7 @@ impl Piece<'_> {
                     tell(self.read + writer.rows());
                 }
                 count += 1;
-                *row = reference::next(rows).await?;
+                rows.advance().await?;
             }
             check_count(self.table, self.found, number, count)?;
             written.push(number);

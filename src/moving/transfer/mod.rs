@@ -124,18 +124,27 @@ async fn import_heeding(
         findings: Vec::new(),
         seconds: 0.0,
     };
-    let imported = read_and_write(source, target, (options, heeds_others, opened), report).await;
+    let import = Import { options, heeds_others, opened };
+    let imported = read_and_write(source, target, &import, report).await;
     if let Err(Error::Refused(_)) = imported {
         discard_refused(target).await?;
     }
     Ok(Report { seconds: began.elapsed().as_secs_f64(), ..imported? })
 }
 
+/// An import that has opened its source.
+struct Import {
+    options: Options,
+    /// Whether rows that others have written since the last import stay.
+    heeds_others: bool,
+    opened: Instant,
+}
+
 /// Reads the rows that are not staged yet, and writes all of them into Berth's tables. Completes the report.
 async fn read_and_write(
     mut source: Database,
     target: &mut PgConnection,
-    (options, heeds_others, opened): (Options, bool, Instant),
+    Import { options, heeds_others, opened }: &Import,
     mut report: Report,
 ) -> Result<Report, Error> {
     let progress = Progress::new();
@@ -149,7 +158,7 @@ async fn read_and_write(
 
     let mut tx = target.begin().await?;
     load::lock(&mut tx).await?;
-    if heeds_others {
+    if *heeds_others {
         kept::refuse_foreign_writes(&mut tx).await?;
     }
     let before = load::before(&mut tx, options.replace).await?;

@@ -60,7 +60,8 @@ pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
     let mut sorts = sorts(case, &filter, &number);
     if !budget.is_spent() {
         for sort in sorts.iter_mut().filter(|sort| !sort.stays).take(SORTS_MAX) {
-            count(case, (&hosts, &filter, &number), sort, budget);
+            let all = AllHosts { hosts: &hosts, filter: &filter, number: &number };
+            count(case, &all, sort, budget);
         }
     }
     let lost = |level: Level| {
@@ -133,10 +134,18 @@ fn home(case: &Case<'_>, server: usize, number: &HashMap<ProviderId, usize>) -> 
     Some((host, keeps && !it.resized))
 }
 
+/// All hosts, with the filter of the stack.
+struct AllHosts<'h> {
+    hosts: &'h [HostEntry],
+    filter: &'h HostFilter<'h>,
+    /// The position of each host.
+    number: &'h HashMap<ProviderId, usize>,
+}
+
 /// Counts the hosts that each condition of a sort rules out.
 fn count(
     case: &Case<'_>,
-    (hosts, filter, number): (&[HostEntry], &HostFilter<'_>, &HashMap<ProviderId, usize>),
+    AllHosts { hosts, filter, number }: &AllHosts<'_>,
     sort: &mut Sort,
     budget: &mut Budget<'_>,
 ) {

@@ -11,8 +11,17 @@ use crate::solver::state::State;
 
 /// Whether a host may be used.
 pub(super) type IsUsable<'u> = &'u dyn Fn(usize) -> bool;
-/// The maximum number of further servers on a host.
-type MostServers<'u> = &'u dyn Fn(usize) -> usize;
+
+/// The hosts that the remaining bundles may use.
+#[derive(Clone, Copy)]
+pub(super) struct UsableHosts<'u> {
+    /// Whether a host may be used.
+    pub(super) is_usable: IsUsable<'u>,
+    /// The maximum number of further servers on a host.
+    pub(super) most: &'u dyn Fn(usize) -> usize,
+    /// The number of further counted units that are opened, and whether only hosts in use count.
+    pub(super) more_units: Option<(u64, bool)>,
+}
 
 /// A lower bound on the fit of the remaining bundles.
 #[derive(Debug)]
@@ -33,14 +42,12 @@ impl FitBound {
 }
 
 /// A lower bound on the fit of the remaining bundles, assuming that they use only usable hosts, at most `most`
-/// servers of each kind per host, and the minimum number of moves. `None` if that is impossible.
-///
-/// `more_units` is the number of further counted units that are opened, and whether only hosts in use count. The
-/// result must not be used once the budget is spent.
+/// servers of each kind per host, and the minimum number of moves. `None` if that is impossible. The result must not
+/// be used once the budget is spent.
 pub(super) fn fit_bound(
     state: &State<'_>,
     limits: &Limits,
-    (more_units, is_usable, most): (Option<(u64, bool)>, IsUsable<'_>, MostServers<'_>),
+    UsableHosts { is_usable, most, more_units }: UsableHosts<'_>,
     budget: &mut Budget<'_>,
 ) -> Option<FitBound> {
     budget.is_spent_after(4 * state.unplaced.len());

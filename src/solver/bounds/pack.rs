@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts, units and rules are numbered densely")]
 
-use super::fit::{IsUsable, fit_bound};
+use super::fit::{UsableHosts, fit_bound};
 use super::limits::{ByUnit, Limits, Offers};
 use super::lower_bound::{Bound, SumBounds};
 use super::parts::{apart, parts_without_unit};
@@ -25,7 +25,7 @@ pub(super) fn bound(
             return Bound { least, soft_rules: None, rest: SumBounds::Unknown };
         }
         let is_usable = |host: usize| new_hosts > 0 || state.domains.is_in_use(host);
-        return with_fit(state, limits, least, (None, &is_usable), budget);
+        return with_fit(state, limits, least, usable_hosts(&is_usable, None), budget);
     };
     let units = OpenUnits::of(state, counted, |_| true, budget).units(state, &limits.all, budget);
     let units = units.max(units_of_quotas(state, counted, budget));
@@ -42,7 +42,14 @@ pub(super) fn bound(
     let is_open = |host: usize| units > 0 || state.score.servers(0, counted.unit(host)) > 0;
     let is_usable = |host: usize| is_open(host) && (new_hosts > 0 || state.domains.is_in_use(host));
     let more_units = Some((units, new_hosts == 0)).filter(|_| units > 0);
-    with_fit(state, limits, least, (more_units, &is_usable), budget)
+    with_fit(state, limits, least, usable_hosts(&is_usable, more_units), budget)
+}
+
+fn usable_hosts(
+    is_usable: &dyn Fn(usize) -> bool,
+    more_units: Option<(u64, bool)>,
+) -> UsableHosts<'_> {
+    UsableHosts { is_usable, most: &|_| usize::MAX, more_units }
 }
 
 /// Adds the bound on the fit. If the bundles do not fit on the hosts that are usable while the components before
@@ -51,10 +58,10 @@ fn with_fit(
     state: &State<'_>,
     limits: &Limits,
     mut least: Cost,
-    (more_units, is_usable): (Option<(u64, bool)>, IsUsable<'_>),
+    usable: UsableHosts<'_>,
     budget: &mut Budget<'_>,
 ) -> Bound {
-    let fit = fit_bound(state, limits, (more_units, is_usable, &|_| usize::MAX), budget);
+    let fit = fit_bound(state, limits, usable, budget);
     let rest = if let Some(fit) = fit {
         least.fit += fit.all();
         SumBounds::Fit(fit)

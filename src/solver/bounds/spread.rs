@@ -2,7 +2,7 @@
 
 #![expect(clippy::indexing_slicing, reason = "kinds, hosts and units are numbered densely")]
 
-use super::fit::fit_bound;
+use super::fit::{UsableHosts, fit_bound};
 use super::levelled::levelled;
 use super::limits::Limits;
 use super::lower_bound::{Bound, SumBounds};
@@ -38,7 +38,8 @@ pub(super) fn bound(
         usize::try_from(more).unwrap_or(usize::MAX)
     };
     let all = all_on_cheapest(state, per_host, budget);
-    let fit = fit_bound(state, limits, (None, &|_| true, &more), budget);
+    let usable = UsableHosts { is_usable: &|_| true, most: &more, more_units: None };
+    let fit = fit_bound(state, limits, usable, budget);
     let rest = fit.map_or(SumBounds::Unknown, SumBounds::Fit);
     if let SumBounds::Fit(fit) = &rest {
         least.fit += fit.all();
