@@ -1,6 +1,5 @@
 //! The service behind the listeners: 503 until the store is open, then the application.
 
-use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 
@@ -104,7 +103,7 @@ impl Backend {
     ///
     /// # Errors
     /// The reason why they cannot.
-    pub async fn readiness(&self) -> Result<(), Cow<'static, str>> {
+    pub async fn readiness(&self) -> health::Verdict {
         self.readiness.check_shared(self.app().map(|app| &app.store)).await
     }
 

@@ -1,6 +1,5 @@
 //! Notifications to systemd, and the sockets that it passes. Without systemd, nothing is sent.
 
-use std::borrow::Cow;
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use listenfd::ListenFd;
 use sd_notify::NotifyState;
 
+use crate::http::admin::health::{Ready, Verdict};
 use crate::http::edge::listener::Listener;
 use crate::observe::printable::escaped;
 
@@ -63,14 +63,15 @@ pub fn status(words: &str) {
 }
 
 /// Keeps the status line as `check` says: `Ok` while requests are served, or the reason. Never returns.
-pub async fn keep_status(check: impl AsyncFn() -> Result<(), Cow<'static, str>>) {
+pub async fn keep_status(check: impl AsyncFn() -> Verdict) {
     if std::env::var_os("NOTIFY_SOCKET").is_none() {
         return std::future::pending().await;
     }
     let mut shown = None;
     loop {
         let words = match check().await {
-            Ok(()) => "serving".to_owned(),
+            Ok(Ready::All) => "serving".to_owned(),
+            Ok(Ready::ReadsOnly) => format!("serving, {}", Ready::ReadsOnly.text()),
             Err(why) => format!("not ready: {why}"),
         };
         if shown.as_ref() != Some(&words) {

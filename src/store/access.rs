@@ -14,6 +14,7 @@ use super::options::StoreOptions;
 use super::primary::Primary;
 use super::prune::Pruner;
 use super::schema_watch::SchemaWatch;
+use super::write_health::WriteHealth;
 use super::write_limits::WriteLimits;
 use super::writer::ClaimWriter;
 use crate::world::World;
@@ -26,6 +27,7 @@ pub struct Store {
     writer: ClaimWriter,
     pub(super) tail: Tail,
     pub(super) write_limits: WriteLimits,
+    pub(super) write_health: WriteHealth,
     schema: SchemaWatch,
     /// Ends with the last clone.
     _pruner: Pruner,
@@ -45,9 +47,19 @@ impl Store {
         let tail = Tail::start(&primary);
         let pruner = Pruner::start(primary.clone(), pruning);
         let schema = SchemaWatch::start(primary.clone());
-        let writer = ClaimWriter::start(&primary, &feed.reloads());
+        let write_health = WriteHealth::default();
+        let writer = ClaimWriter::start(&primary, &feed.reloads(), write_health.clone());
         let write_limits = WriteLimits::new(connections);
-        Ok(Self { primary, feed, writer, tail, write_limits, schema, _pruner: pruner })
+        Ok(Self {
+            primary,
+            feed,
+            writer,
+            tail,
+            write_limits,
+            write_health,
+            schema,
+            _pruner: pruner,
+        })
     }
 
     /// Returns whether claims in units that other groups have exclusively are allowed and reported in the log.
@@ -72,6 +84,11 @@ impl Store {
     /// Returns whether the primary is known to take no writes: its `default_transaction_read_only` is on.
     pub fn is_read_only(&self) -> bool {
         self.primary.is_read_only()
+    }
+
+    /// Returns whether the last three or more writes failed, the last one less than five minutes ago.
+    pub fn are_writes_failing(&self) -> bool {
+        self.write_health.is_failing()
     }
 
     /// Returns the reason why this program cannot use the schema of the database, as of some seconds ago: a newer

@@ -83,6 +83,7 @@ impl Changes {
         let ended = tokio::spawn(work).await;
         let result =
             ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
+        self.store.write_health.record(&result);
         recording::change(name, &result, began.elapsed());
         result
     }

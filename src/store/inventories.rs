@@ -1,5 +1,7 @@
 //! Inventories of a provider: replacing all, creating, updating and deleting one.
 
+use std::collections::HashMap;
+
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -61,7 +63,10 @@ impl Change for ReplaceInventories {
         let provider = lock_at(tx.conn, self.provider, self.expected_generation).await?;
         let wanted = resolve(tx, &self.inventories).await?;
         let before = tx.before(Kind::Inventories, provider).await?;
-        write(tx, provider.id, &wanted).await?;
+        let used = write(tx, provider.id, &wanted).await?;
+        for ((name, terms), (class, _)) in self.inventories.iter().zip(&wanted) {
+            warn_below_usage(self.provider, name, terms, used.get(class));
+        }
         let stays: Vec<ClassId> = wanted.iter().map(|(class, _)| *class).collect();
         refuse_in_use(tx, provider, &stays).await?;
         remove_others(tx, provider.id, &stays).await?;
@@ -90,7 +95,8 @@ impl Change for WriteInventory {
             return Err(Refusal::InventoryNotFound(self.class.clone()).into());
         }
         let before = tx.before(Kind::Inventories, provider).await?;
-        write(tx, provider.id, &[(class, self.inventory)]).await?;
+        let used = write(tx, provider.id, &[(class, self.inventory)]).await?;
+        warn_below_usage(self.provider, &self.class, &self.inventory, used.get(&class));
         let generation = advance(tx, provider).await?;
         tx.note_since(before, generation).await?;
         Ok(generation)
@@ -165,21 +171,29 @@ async fn exists(tx: &mut Tx<'_>, provider: ProviderId, class: ClassId) -> Result
     Ok(exists)
 }
 
-/// Adds or changes inventories; their use stays the same.
+/// Warns of an inventory whose usage is above its new capacity, which the API allows.
+fn warn_below_usage(provider: Uuid, class: &str, inventory: &Inventory, used: Option<&i64>) {
+    let capacity = inventory.capacity();
+    if let Some(used) = used.filter(|used| **used > capacity) {
+        tracing::warn!(%provider, class, used, capacity, "an inventory is set below its usage");
+    }
+}
+
+/// Adds or changes inventories; their usages stay the same, and are returned.
 pub(super) async fn write(
     tx: &mut Tx<'_>,
     provider: ProviderId,
     inventories: &[(ClassId, Inventory)],
-) -> Result<()> {
+) -> Result<HashMap<ClassId, i64>> {
     if inventories.is_empty() {
-        return Ok(());
+        return Ok(HashMap::new());
     }
     let column = |field: fn(&Inventory) -> i32| -> Vec<i32> {
         inventories.iter().map(|(_, terms)| field(terms)).collect()
     };
     let classes: Vec<i32> = inventories.iter().map(|(class, _)| class.0).collect();
     let ratios: Vec<f64> = inventories.iter().map(|(_, terms)| terms.allocation_ratio).collect();
-    sqlx::query!(
+    let written = sqlx::query!(
         "insert into inventories
              (provider_id, class_id, total, reserved, min_unit, max_unit, step_size, allocation_ratio)
          select $1, * from unnest($2::int[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[],
@@ -187,7 +201,8 @@ pub(super) async fn write(
          on conflict (provider_id, class_id) do update set
              total = excluded.total, reserved = excluded.reserved, min_unit = excluded.min_unit,
              max_unit = excluded.max_unit, step_size = excluded.step_size,
-             allocation_ratio = excluded.allocation_ratio, updated_at = now()",
+             allocation_ratio = excluded.allocation_ratio, updated_at = now()
+         returning class_id, used",
         provider.0,
         &classes,
         &column(|terms| terms.total),
@@ -197,16 +212,16 @@ pub(super) async fn write(
         &column(|terms| terms.step_size),
         &ratios,
     )
-    .execute(&mut *tx.conn)
+    .fetch_all(&mut *tx.conn)
     .await
     .map_err(|error| {
         // A class was deleted after its name was looked up, so it is looked up again.
         if violated(&error) == Some("inventories_class") {
             return Error::Again("a resource class was deleted meanwhile".to_owned());
         }
-        error.into()
+        Error::from(error)
     })?;
-    Ok(())
+    Ok(written.into_iter().map(|row| (ClassId(row.class_id), row.used)).collect())
 }
 
 /// Refuses to remove inventories that are in use.

@@ -49,6 +49,7 @@ mod statement_plans;
 pub mod traits;
 mod tx;
 mod world_rows;
+mod write_health;
 mod write_limits;
 mod writer;
 

@@ -42,6 +42,7 @@ use std::fmt;
 
 use uuid::Uuid;
 
+use crate::model::provider::InventoryRow;
 use crate::model::{Bug, ClassId, ProviderId, TraitId};
 pub use catalogue::{Catalogue, Name};
 pub use change::Changes;
@@ -140,6 +141,12 @@ impl World {
             let end = root + self.place(root).len;
             (root..end).map(|slot| self.occupied(slot))
         })
+    }
+
+    /// Number of providers with an inventory whose usage is above its capacity.
+    pub fn overcommitted_providers(&self) -> usize {
+        let is_over = |row: InventoryRow| row.used > row.terms.capacity();
+        self.providers().filter(|provider| provider.inventories().any(is_over)).count()
     }
 }
 

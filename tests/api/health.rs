@@ -3,6 +3,8 @@
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use crate::support::app::Berth;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, get, wide};
@@ -85,6 +87,81 @@ async fn a_replica_is_not_ready_while_the_schema_does_not_serve_it() {
     meddle(&berth, "alter table elsewhere rename to flavors").await;
     becomes(&served, "/readyz", 200).await;
     served.stop().await;
+}
+
+/// Metrics of a server in a process of its own; those of this process belong to all tests.
+async fn has_metrics(server: &Server, admin: &str, wanted: &[&str]) {
+    let response = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+    let metrics = response.text().await.unwrap();
+    for series in wanted {
+        assert!(metrics.lines().any(|line| line == *series), "{series}: {metrics}");
+    }
+}
+
+/// A full disk of the database refuses what makes its files larger, and reads go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_tells_of_writes_that_fail_and_of_inventories_below_their_usage() {
+    let directory = tempfile::tempdir().unwrap();
+    let admin = format!("127.0.0.1:{}", free_port());
+    let server = Server::start_with(directory.path(), &["--admin-listen", &admin]).await;
+    let ask = async |method: &str, path: &str, body: Option<Value>| {
+        server.ask(method, path, body.as_ref()).await.unwrap()
+    };
+
+    let uuid = "8f5ba3a4-9e8e-4f0d-b6b5-0c4f4f6f2f01";
+    let host = Some(json!({"name": "host", "uuid": uuid}));
+    assert_eq!(ask("POST", "/resource_providers", host).await.0, 200);
+    let inventories = format!("/resource_providers/{uuid}/inventories");
+    let total = |total: i32, generation: i32| {
+        Some(json!({
+            "resource_provider_generation": generation,
+            "inventories": {"VCPU": {"total": total, "allocation_ratio": 1.0}},
+        }))
+    };
+    assert_eq!(ask("PUT", &inventories, total(8, 0)).await.0, 200);
+    let claim = json!({
+        "allocations": {uuid: {"resources": {"VCPU": 6}}},
+        "consumer_generation": null, "project_id": "p", "user_id": "u", "consumer_type": "INSTANCE",
+    });
+    let consumer = "/allocations/4d1f6a8e-6f1e-4b11-9d5c-5f6c6f1b0a01";
+    assert_eq!(ask("PUT", consumer, Some(claim)).await.0, 204);
+    has_metrics(&server, &admin, &["berth_overcommitted_providers 0"]).await;
+    assert_eq!(ask("PUT", &inventories, total(4, 2)).await.0, 200);
+    has_metrics(&server, &admin, &["berth_overcommitted_providers 1"]).await;
+    let warned = format!(
+        "an inventory is set below its usage provider={uuid} class=\"VCPU\" used=6 capacity=4"
+    );
+    assert!(server.log().contains(&warned), "{}", server.log());
+
+    let mut database = server.session().await;
+    sqlx::raw_sql(
+        "create function refuse() returns trigger language plpgsql as $$ begin
+             raise exception 'could not extend file' using errcode = '53100';
+         end $$;
+         create trigger refuse before insert on traits execute function refuse()",
+    )
+    .execute(&mut database)
+    .await
+    .unwrap();
+    let create = || ask("PUT", "/traits/CUSTOM_NEW", None);
+    for _ in 0..3 {
+        has_metrics(&server, &admin, &["berth_writes_failing 0"]).await;
+        assert_eq!(create().await.0, 503);
+    }
+    has_metrics(&server, &admin, &["berth_writes_failing 1", "berth_ready 1"]).await;
+    let readyz = format!("http://{admin}/readyz");
+    let readiness = async || {
+        let response = server.client.get(&readyz).send().await.unwrap();
+        (response.status().as_u16(), response.text().await.unwrap())
+    };
+    let text = "reads only: the last writes failed, and the log has the reason\n";
+    assert_eq!(readiness().await, (200, text.to_owned()));
+    assert_eq!(ask("GET", "/resource_providers", None).await.0, 200);
+
+    sqlx::raw_sql("drop trigger refuse on traits").execute(&mut database).await.unwrap();
+    assert_eq!(create().await.0, 201);
+    assert_eq!(readiness().await, (200, "ready\n".to_owned()));
+    has_metrics(&server, &admin, &["berth_writes_failing 0"]).await;
 }
 
 /// Runs `berth health` for a server.

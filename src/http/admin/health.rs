@@ -23,8 +23,27 @@ const READY_MAX: Duration = Duration::from_secs(5);
 /// must not cause more database queries.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
+/// The parts of the service that a ready server provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// All.
+    All,
+    /// Reads: its last writes failed.
+    ReadsOnly,
+}
+
 /// Whether the server can serve, or why not.
-pub(in crate::http) type Verdict = Result<(), Cow<'static, str>>;
+pub(crate) type Verdict = Result<Ready, Cow<'static, str>>;
+
+impl Ready {
+    /// Returns the text for clients.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::All => "ready",
+            Self::ReadsOnly => "reads only: the last writes failed, and the log has the reason",
+        }
+    }
+}
 
 /// State of `/readyz`, apart from the store.
 #[derive(Debug, Default)]
@@ -54,7 +73,8 @@ impl Readiness {
             return Err(why);
         }
         match timeout(READY_MAX, store.world()).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(_)) if store.are_writes_failing() => Ok(Ready::ReadsOnly),
+            Ok(Ok(_)) => Ok(Ready::All),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "not ready");
                 Err("the database is not available".into())
@@ -115,7 +135,7 @@ pub(in crate::http) fn check_method(method: &Method) -> Result<(), Box<Response>
 /// Returns the response of `/readyz`.
 pub(in crate::http) fn written(verdict: Verdict) -> Response {
     let mut response = match verdict {
-        Ok(()) => text(StatusCode::OK, "ready\n"),
+        Ok(ready) => text(StatusCode::OK, format!("{}\n", ready.text())),
         Err(why) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     };
     let headers = response.headers_mut();

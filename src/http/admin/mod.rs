@@ -120,7 +120,10 @@ impl AdminState {
 /// Records the current gauges of an application.
 fn record(app: &App) {
     gauge!("berth_large_responses_bytes").set(number(app.large_responses.bytes()));
-    gauge!("berth_providers").set(number(app.store.known_world().len()));
+    let world = app.store.known_world();
+    gauge!("berth_providers").set(number(world.len()));
+    gauge!("berth_overcommitted_providers").set(number(world.overcommitted_providers()));
+    gauge!("berth_writes_failing").set(u8::from(app.store.are_writes_failing()));
     if let Some((used, idle, most)) = app.store.pool_counts() {
         for (state, count) in [("used", used), ("idle", idle)] {
             gauge!("berth_database_pool_connections", "state" => state).set(count);

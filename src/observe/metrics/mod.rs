@@ -86,7 +86,7 @@ const COUNTERS: [(&str, &str); 38] = [
 ];
 
 /// Gauges, as name and description.
-const GAUGES: [(&str, &str); 24] = [
+const GAUGES: [(&str, &str); 26] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
@@ -99,6 +99,8 @@ const GAUGES: [(&str, &str); 24] = [
     ("berth_requests_in_flight_max", "Requests in progress beyond which more are refused."),
     ("berth_audit_entries_waiting", "Entries of the audit log that are not written yet."),
     ("berth_providers", "Resource providers in memory."),
+    ("berth_overcommitted_providers", "Providers with an inventory below its usage."),
+    ("berth_writes_failing", "Whether the last three or more writes failed: 1 or 0."),
     ("berth_flavor_fits", "Further instances of a flavor that fit, by bound: lower or upper."),
     (
         "berth_refresh_timestamp_seconds",

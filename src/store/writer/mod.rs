@@ -31,6 +31,7 @@ use super::error::{Error, Result};
 use super::feed::Reloads;
 use super::primary::Primary;
 use super::recording;
+use super::write_health::WriteHealth;
 use crate::observe::spans::span;
 use batch_writer::BatchWriter;
 use deferred::{DeferredQueue, DeferredTask};
@@ -45,17 +46,18 @@ const WAITING_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct ClaimWriter {
     jobs: mpsc::Sender<WaitingJob>,
+    health: WriteHealth,
 }
 
 impl ClaimWriter {
     /// Starts the tasks.
-    pub(super) fn start(primary: &Primary, reloads: &Reloads) -> Self {
+    pub(super) fn start(primary: &Primary, reloads: &Reloads, health: WriteHealth) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
         let writer = || BatchWriter::new(primary.clone(), reloads.clone());
         let (task, deferred) = DeferredTask::new(writer());
         tokio::spawn(task.run());
         tokio::spawn(run(writer(), queue, deferred));
-        Self { jobs }
+        Self { jobs, health }
     }
 
     /// Queues a job and waits for its outcome.
@@ -83,6 +85,7 @@ impl ClaimWriter {
             Err(_) => Err(Error::Unavailable(format!("the claim took longer than {WAIT_MAX:?}"))),
         };
         recording::claim(&outcome);
+        self.health.record(&outcome);
         outcome
     }
 }
