@@ -11,6 +11,7 @@ use berth::cli::{
     RestoreOptions, ServerAuditOptions, ShadowOptions, ShellOptions, WatchOptions,
 };
 use berth::config::Config;
+use berth::config::gone;
 use berth::config::sources::{Origin, Source, with_origins};
 use berth::observe::{printable, telemetry};
 use berth::server::database::Database;
@@ -287,10 +288,12 @@ fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure
         faults => Err(Failure(faults.join("\n"))),
     });
     let parts = parts.map_err(|Failure(why)| Failure(with_origins(why, sources)))?;
-    for why in parts.warnings().iter().cloned().chain(serve::descriptor_shortage(config)) {
+    let warnings = parts.warnings().iter().cloned().chain(serve::descriptor_shortage(config));
+    for why in gone::warnings(sources).chain(warnings) {
         report(&format!("warning: {why}"));
     }
-    for Source { option, value, origin, .. } in sources {
+    let in_force = sources.iter().filter(|source| !gone::is_gone(&source.option));
+    for Source { option, value, origin, .. } in in_force {
         out(&format!("{option} = {value} ({origin})"));
     }
     if !options.online {

@@ -14,7 +14,7 @@ use super::commands::{Cli, Command, command};
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
 use crate::config::sources::{Origin, Source};
 use crate::config::values::wrong_value;
-use crate::config::{Config, DatabaseOptions, LogOptions, database_url};
+use crate::config::{Config, DatabaseOptions, LogOptions, database_url, gone};
 use crate::model::Bug;
 use crate::model::nearest::did_you_mean;
 
@@ -214,7 +214,8 @@ fn check_variables(
     for (name, value) in variables {
         if !known.contains(&name) {
             if !is_of_kubernetes(&name, &value) {
-                let guess = did_you_mean(&name, known.iter().map(String::as_str));
+                let shown = known.iter().map(String::as_str).filter(|it| !gone::has_variable(it));
+                let guess = did_you_mean(&name, shown);
                 problems
                     .push(format!("environment variable {name}: there is no option for it{guess}"));
             }
@@ -270,6 +271,7 @@ fn check_flags(leaf: &clap::Command, arguments: &[OsString], problems: &mut Vec<
         let Some(arg) = options.find(|arg| arg.get_long() == Some(name)) else {
             let flags: Vec<String> = leaf
                 .get_arguments()
+                .filter(|arg| !arg.is_hide_set())
                 .filter_map(Arg::get_long)
                 .map(|it| format!("--{it}"))
                 .collect();

@@ -32,7 +32,7 @@ use super::top::TopOptions;
 use super::tree::TreeOptions;
 use super::watch::WatchOptions;
 use super::why::WhyOptions;
-use crate::config::Config;
+use crate::config::{Config, gone};
 use crate::observe::version;
 
 /// A resource placement service: the OpenStack Placement API on PostgreSQL, with reads served from memory.
@@ -71,6 +71,9 @@ fn with_environment(command: clap::Command, shared: &[String]) -> clap::Command 
     });
     let is_configured =
         command.get_arguments().any(|arg| ["config", "log"].contains(&arg.get_id().as_str()));
+    let has_all_options =
+        shared.iter().all(|id| command.get_arguments().any(|arg| arg.get_id() == id));
+    let command = if has_all_options { gone::accept(command) } else { command };
     if is_configured { command.mut_args(|arg| configured(arg, shared)) } else { command }
 }
 

@@ -86,7 +86,8 @@ impl Settings {
         for (key, value) in entries {
             let (option, start) = (key.get_ref().as_ref(), key.span().start);
             let Some(arg) = keys(serve).find(|arg| arg.get_long() == Some(option)) else {
-                let guess = did_you_mean(option, keys(serve).filter_map(Arg::get_long));
+                let known = keys(serve).filter(|arg| !arg.is_hide_set());
+                let guess = did_you_mean(option, known.filter_map(Arg::get_long));
                 problems.push(format!("{}: there is no option {option:?}{guess}", place(start)));
                 continue;
             };
@@ -95,9 +96,11 @@ impl Settings {
                 // The sample shows an option without a default like this.
                 continue;
             }
-            let read = values(value, is_list(arg)).map_err(str::to_owned).and_then(|values| {
-                values.iter().find_map(|value| wrong_value(arg, value)).map_or(Ok(values), Err)
-            });
+            let read = values(value, is_list(arg) || arg.is_hide_set())
+                .map_err(str::to_owned)
+                .and_then(|values| {
+                    values.iter().find_map(|value| wrong_value(arg, value)).map_or(Ok(values), Err)
+                });
             match read {
                 Ok(values) => {
                     let line = line(text, start);
@@ -225,7 +228,7 @@ pub fn sample(command: &Command) -> String {
         "# Options of `berth serve`. A line that is commented out shows the default.\n\
          # A flag (--listen ...) or an environment variable (BERTH_LISTEN=...) overrides this file.\n",
     );
-    for arg in keys(command) {
+    for arg in keys(command).filter(|arg| !arg.is_hide_set()) {
         let help = arg.get_long_help().or(arg.get_help()).map(ToString::to_string);
         let key = arg.get_long().unwrap_or_default();
         text.push('\n');

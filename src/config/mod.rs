@@ -10,6 +10,7 @@ pub mod database_url;
 mod events;
 pub mod file;
 pub mod flavors;
+pub mod gone;
 mod history;
 mod keystone;
 mod network;

@@ -10,7 +10,7 @@ use crate::audit::AuditLog;
 use crate::auth::keystone::Keystone;
 use crate::auth::policy;
 use crate::config::sources::{self, ReadOptions, Reloading, Source};
-use crate::config::{Auth, Config, GenerationStrategy};
+use crate::config::{Auth, Config, GenerationStrategy, gone};
 use crate::http;
 use crate::http::edge::bounds::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::edge::listener::{Endpoint, Listener};
@@ -52,6 +52,9 @@ pub async fn serve(
         count_from_zero(config);
     }
     let parts = Parts::read(config)?;
+    for warning in gone::warnings(options) {
+        tracing::warn!("{warning}");
+    }
     let audit = config.audit.start().map_err(Failure)?;
     let reloading = Reloading { started_with: sources::digests(options), read_options };
     let setup = Setup { parts, audit: audit.clone(), reloading };

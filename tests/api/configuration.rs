@@ -197,6 +197,45 @@ fn every_line_of_the_sample_can_be_uncommented() {
 }
 
 #[test]
+fn the_file_of_the_packages_has_options_of_the_sample() {
+    let options = |text: &'static str| text.lines().filter_map(|line| line.split_once(" = "));
+    let sample: Vec<&str> =
+        options(include_str!("../../samples/berth.toml")).map(|(name, _)| name).collect();
+    let short = include_str!("../../deploy/packages/berth.toml");
+    assert!(options(short).count() >= 8 && short.len() < 1500);
+    for (name, _) in options(short) {
+        assert!(sample.contains(&name), "{name}");
+    }
+}
+
+/// For one version, so that an upgrade does not stop a server.
+#[test]
+fn options_that_are_gone_are_ignored_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("berth.toml");
+    std::fs::write(&file, "\nidle-timeout = 60\ncors-allow-headers = [\"a\", \"b\"]\n").unwrap();
+    let file = file.to_str().unwrap();
+    let variables = [("BERTH_CONFIG", file), ("BERTH_KEYSTONE_RETRIES", "2")];
+    let (code, words) = berth(&["config", "check", "--search-timeout", "5"], &variables);
+    assert_eq!(code, Some(0), "{words}");
+    for (option, origin) in [
+        ("idle-timeout", &*format!("{file}, line 2")),
+        ("cors-allow-headers", &format!("{file}, line 3")),
+        ("keystone-retries", "environment variable BERTH_KEYSTONE_RETRIES"),
+        ("search-timeout", "flag"),
+    ] {
+        let warning = format!(
+            "berth: warning: there is no option {option} any more, and it has no effect; remove it \
+             ({origin})\n"
+        );
+        assert!(words.contains(&warning), "{warning}: {words}");
+        assert!(!words.contains(&format!("{option} = ")), "{words}");
+    }
+    let (code, words) = berth(&["db", "status", "--search-timeout", "5"], &[]);
+    assert!(code == Some(2) && words.contains("--search-timeout"), "{words}");
+}
+
+#[test]
 fn metrics_are_switched_off_as_the_planner_is() {
     let (code, words) =
         berth(&["config", "check", "--config", "/dev/null", "--admin-listen", "none"], &[]);
