@@ -177,10 +177,12 @@ pub enum Command {
     Heal(Box<HealOptions>),
     /// Find problems, and recommend what to do about them.
     ///
-    /// Checks the configuration, the database (version, role, privileges, primary, schema, standbys, long
-    /// transactions, size of the change log), Keystone, the expiry of certificates, file descriptors and the clock.
-    /// Takes the options of `serve`, only reads, and may run beside servers. Exits with 0 if no check has failed,
-    /// with 2 if one has; warnings do not count.
+    /// Checks the configuration, the server that runs with it, the database (version, role, privileges, primary,
+    /// schema, free space, standbys, long transactions, locked rows, size of the change log, inventories, consistency),
+    /// Keystone, the expiry of certificates, file descriptors and the clock. Takes the options of `serve`, changes
+    /// nothing, and may run beside servers. Exits with 0 if no check has failed, with 2 if one has; warnings do not
+    /// count.
+    #[command(visible_alias = "check")]
     Doctor(Box<DoctorOptions>),
     /// List hosts with their free capacity.
     ///

@@ -16,7 +16,7 @@ use rustls::{
     SignatureScheme, StreamOwned,
 };
 
-use crate::config::{AddressOrNone, endpoints, planner_endpoints};
+use crate::config::{AddressOrNone, Config, endpoints, planner_endpoints};
 use crate::http::edge::listener::Endpoint;
 use crate::server::failure::Failure;
 
@@ -83,11 +83,26 @@ pub fn run(options: &HealthOptions) -> Result<Vec<String>, Failure> {
         has_tls: options.tls_cert.is_some(),
         demands_certificates: options.tls_client_ca.is_some(),
     };
-    let targets = addresses.targets(probe).into_iter();
-    let failures = targets.filter_map(|(endpoint, with_tls)| {
-        health(endpoint, with_tls, probe).err().map(|why| format!("{endpoint}: {why}"))
-    });
+    let outcomes = addresses.probe(probe).into_iter();
+    let failures = outcomes
+        .filter_map(|(endpoint, outcome)| outcome.err().map(|why| format!("{endpoint}: {why}")));
     Ok(failures.collect())
+}
+
+/// Asks the server that has this configuration whether it is ready, at each of its addresses.
+///
+/// # Errors
+/// The addresses contradict each other. Of an address: it does not respond, or is not ready.
+pub fn readiness(config: &Config) -> Result<Vec<(Endpoint, io::Result<String>)>, String> {
+    let planner = config.planner.endpoints()?;
+    let admin = config.network.admin_endpoints()?;
+    let addresses = ServerAddresses {
+        apis: config.listen.iter().chain(planner).cloned().collect(),
+        admin: admin.into_iter().cloned().collect(),
+        has_tls: config.network.tls_cert.is_some(),
+        demands_certificates: config.network.tls_client_ca.is_some(),
+    };
+    Ok(addresses.probe(Probe::IsReady))
 }
 
 /// The kind of probe. Neither request carries a secret.
@@ -123,6 +138,14 @@ struct ServerAddresses {
 }
 
 impl ServerAddresses {
+    /// Probes the server at each address. Returns the texts of its responses.
+    fn probe(&self, probe: Probe) -> Vec<(Endpoint, io::Result<String>)> {
+        let targets = self.targets(probe).into_iter();
+        targets
+            .map(|(endpoint, with_tls)| (endpoint.clone(), health(endpoint, with_tls, probe)))
+            .collect()
+    }
+
     /// The addresses to probe, and whether to use TLS. An address that requires client certificates cannot be probed
     /// for readiness; the addresses for health checks can, and report the state of all APIs.
     fn targets(&self, probe: Probe) -> Vec<(&Endpoint, bool)> {
@@ -160,11 +183,11 @@ fn is_same(listener: &Endpoint, target: &Endpoint) -> bool {
     }
 }
 
-/// Probes the server at an endpoint; TCP is with or without TLS.
+/// Probes the server at an endpoint; TCP is with or without TLS. Returns the text of its response.
 ///
 /// # Errors
 /// It does not respond, or not with 200.
-pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<()> {
+pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<String> {
     let request = probe.request();
     let response = match endpoint {
         Endpoint::Unix(path) => {
@@ -181,7 +204,9 @@ pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<(
                 if with_tls { ask(encrypted(stream)?, &request) } else { ask(stream, &request) };
             match (response, probe) {
                 // A server that demands a client certificate is alive.
-                (Err(error), Probe::Answers) if requires_certificate(&error) => return Ok(()),
+                (Err(error), Probe::Answers) if requires_certificate(&error) => {
+                    return Ok(String::new());
+                }
                 (Err(error), Probe::IsReady) if requires_certificate(&error) => {
                     let why = "it demands a client certificate; ask its --admin-listen instead";
                     return Err(io::Error::other(why));
@@ -190,11 +215,11 @@ pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<(
             }
         }
     };
+    let words = response.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
     if response.starts_with("HTTP/1.1 200 ") {
-        return Ok(());
+        return Ok(words.to_owned());
     }
     let status = response.lines().next().unwrap_or("nothing").to_owned();
-    let words = response.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
     Err(io::Error::other(match (probe, words) {
         (Probe::IsReady, words) if !words.is_empty() => {
             format!("it responded with {status}: {words}")

@@ -10,6 +10,7 @@ use super::error::Result;
 use super::events::Tail;
 use super::feed::Feed;
 use super::history;
+use super::lock_report::LockReport;
 use super::options::StoreOptions;
 use super::primary::Primary;
 use super::prune::Pruner;
@@ -28,6 +29,7 @@ pub struct Store {
     pub(super) tail: Tail,
     pub(super) write_limits: WriteLimits,
     pub(super) write_health: WriteHealth,
+    pub(super) lock_report: LockReport,
     schema: SchemaWatch,
     /// Ends with the last clone.
     _pruner: Pruner,
@@ -48,7 +50,9 @@ impl Store {
         let pruner = Pruner::start(primary.clone(), pruning);
         let schema = SchemaWatch::start(primary.clone());
         let write_health = WriteHealth::default();
-        let writer = ClaimWriter::start(&primary, &feed.reloads(), write_health.clone());
+        let lock_report = LockReport::new(primary.clone());
+        let (health, report) = (write_health.clone(), lock_report.clone());
+        let writer = ClaimWriter::start(&primary, &feed.reloads(), health, report);
         let write_limits = WriteLimits::new(connections);
         Ok(Self {
             primary,
@@ -57,6 +61,7 @@ impl Store {
             tail,
             write_limits,
             write_health,
+            lock_report,
             schema,
             _pruner: pruner,
         })

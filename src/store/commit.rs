@@ -74,7 +74,12 @@ impl Changes {
                         again = true;
                         pause(ATTEMPTS_MAX).await;
                     }
-                    settled => return settled.map_err(Error::settled),
+                    settled => {
+                        if is_blocked(&settled, again) {
+                            store.lock_report.start();
+                        }
+                        return settled.map_err(Error::settled);
+                    }
                 }
             }
         });
@@ -106,6 +111,19 @@ impl Changes {
     /// `NoAllocations`, or the database is unavailable.
     pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
         self.store.writer().submit(&self.recorder, |origin| Job::Release(consumer, origin)).await
+    }
+}
+
+/// Returns whether a change was refused because a row stayed locked. `again`: it has met the lock before.
+fn is_blocked<T>(settled: &Result<T>, again: bool) -> bool {
+    match settled {
+        Err(Error::Locked(_)) => true,
+        // The time was up in an attempt after one that met a lock.
+        Err(Error::Unavailable(_)) => again,
+        Ok(_)
+        | Err(Error::Refused(..) | Error::Again(_) | Error::Inconsistent { .. } | Error::Bug(_)) => {
+            false
+        }
     }
 }
 

@@ -1,13 +1,15 @@
-//! The condition of the database and its server, for `berth doctor` and `berth upgrade-check`. Reads only.
+//! The condition of the database and its server, for `berth doctor` and `berth upgrade-check`. Changes nothing.
 
 use sqlx::{FromRow, PgConnection};
 
-use super::error::Result;
+use super::error::{Result, described};
 
 /// Maximum number of inventories that are named.
 const NAMED_MAX: i64 = 5;
 /// Maximum number of rows of the change log that are counted.
 const ROWS_MAX: i64 = 1_000_000;
+/// SQLSTATE of a disk without free space.
+const DISK_FULL: &str = "53100";
 
 /// The server, as the role of the connection sees it.
 #[derive(Clone, Debug, FromRow)]
@@ -178,7 +180,7 @@ pub async fn lock_holders(
     conn: &mut PgConnection,
     older_than: i32,
     at_most: i64,
-) -> Result<Vec<LockHolder>> {
+) -> sqlx::Result<Vec<LockHolder>> {
     let found = sqlx::query_as(
         "select pid, format('process %s of %s (%s) at %s', pid, usename, application_name,
                             coalesce(host(client_addr), 'a local socket')) as place,
@@ -195,7 +197,34 @@ pub async fn lock_holders(
          group by pid, usename, application_name, client_addr, xact_start
          order by xact_start limit $2",
     );
-    Ok(found.bind(f64::from(older_than)).bind(at_most).fetch_all(conn).await?)
+    found.bind(f64::from(older_than)).bind(at_most).fetch_all(conn).await
+}
+
+/// Space that must be free for the tables of the database, in rows of about 64 bytes.
+const SPACE_ROWS: i32 = 1 << 14;
+
+/// Checks that the database can write a mebibyte, with a temporary table. Returns the reason if its disk is full.
+///
+/// # Errors
+/// The database is unavailable, or the role may not create temporary tables.
+pub async fn full_disk(conn: &mut PgConnection) -> Result<Option<String>> {
+    // Temporary tables may have a tablespace of their own.
+    sqlx::raw_sql("set temp_tablespaces = ''").execute(&mut *conn).await?;
+    let written = sqlx::query(
+        "create temporary table berth_space as select md5(n::text) from generate_series(1, $1) n",
+    );
+    match written.bind(SPACE_ROWS).execute(&mut *conn).await {
+        Ok(_) => {
+            sqlx::raw_sql("drop table pg_temp.berth_space").execute(conn).await?;
+            Ok(None)
+        }
+        Err(error)
+            if error.as_database_error().is_some_and(|it| it.code() == Some(DISK_FULL.into())) =>
+        {
+            Ok(Some(described(&error)))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Measures the change log.

@@ -28,6 +28,7 @@ mod feed;
 pub mod history;
 pub mod holders;
 pub mod inventories;
+mod lock_report;
 mod locks;
 mod noting;
 mod options;

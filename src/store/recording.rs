@@ -114,6 +114,16 @@ pub(super) fn claims_conflict() {
     conflict(CLAIMS);
 }
 
+/// Counts a write that was refused because a row stayed locked.
+pub(super) fn blocked() {
+    counter!("berth_writes_blocked_total").increment(1);
+}
+
+/// Counts a probe of the database that found no primary that accepts connections.
+pub(super) fn failed_probe() {
+    counter!("berth_database_probe_failures_total").increment(1);
+}
+
 /// Records the outcome and duration of a refresh.
 pub(super) fn refresh(succeeded: bool, took: Duration) {
     if !succeeded {

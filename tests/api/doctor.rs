@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::support::app::Berth;
 use crate::support::cluster::{Cluster, until};
 use crate::support::postgres::{database, empty_database};
+use crate::support::process::{Server, free_port};
 
 async fn execute(options: &PgConnectOptions, statements: &str) {
     let mut conn = PgConnection::connect_with(options).await.unwrap();
@@ -111,6 +112,50 @@ async fn an_upgrade_is_warned_of_what_is_oversubscribed_or_broken() {
     execute(&berth.database, "update inventories set used = 1").await;
     let (found, code) = over("upgrade-check", &berth.database).await;
     assert_eq!((about(&found, "consistency").0, code), ("failure", Some(2)));
+}
+
+/// `check` is the same command by a name that people try first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_without_space_and_wrong_usages_are_found() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 6)]).await.expect(204);
+    let (found, _) = over("check", &berth.database).await;
+    assert_eq!((about(&found, "space").0, about(&found, "consistency").0), ("ok", "ok"));
+
+    let full = "create function full_disk() returns event_trigger language plpgsql as $$ begin
+                    raise exception 'could not extend file' using errcode = '53100';
+                end $$;
+                create event trigger full_disk on ddl_command_end execute function full_disk();
+                update inventories set used = 1";
+    execute(&berth.database, full).await;
+    let (found, code) = over("check", &berth.database).await;
+    assert_eq!(about(&found, "space"), ("failure", "could not extend file"));
+    assert_eq!((about(&found, "consistency").0, code), ("failure", Some(2)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_running_server_is_asked_whether_it_is_ready() {
+    let options = database().await;
+    let url = options.to_url_lossy().to_string();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start_with(directory.path(), &["--database-url", &url]).await;
+    let nowhere = format!("127.0.0.1:{}", free_port());
+    for (address, verdict, words) in [
+        (
+            silent.local_addr().unwrap().to_string(),
+            "failure",
+            "accepts connections and does not respond",
+        ),
+        (server.address.clone(), "ok", "is ready"),
+        (nowhere, "skipped", "none runs at"),
+    ] {
+        let arguments = ["--database-url", &url, "--listen", &address, "--planner-listen", "none"];
+        let (found, _) = findings("doctor", &arguments).await;
+        let (told, found) = about(&found, "server");
+        assert!(told == verdict && found.contains(words) && found.contains(&address), "{found}");
+    }
 }
 
 /// The one of a test's own that is open is found, also by a role that sees no other sessions.

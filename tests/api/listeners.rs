@@ -19,7 +19,7 @@ fn unix(path: &Path) -> Endpoint {
 }
 
 /// Asks as `berth health` does, which waits for answers.
-async fn ask(endpoint: &Endpoint) -> std::io::Result<()> {
+async fn ask(endpoint: &Endpoint) -> std::io::Result<String> {
     let endpoint = endpoint.clone();
     tokio::task::spawn_blocking(move || health(&endpoint, false, Probe::Answers)).await.unwrap()
 }

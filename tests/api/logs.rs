@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use sqlx::ConnectOptions;
 
 use crate::support::cluster::{Cluster, until};
@@ -163,6 +164,29 @@ async fn a_normal_stop_warns_of_nothing() {
             assert!(!stop.contains(&format!("\"level\":\"{level}\"")), "{log}");
         }
     }
+}
+
+/// `pg_stat_activity` no longer shows what waited when a write is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_keeps_rows_locked_is_logged() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path()).await;
+    let host = json!({"name": "host", "uuid": "8f5ba3a4-9e8e-4f0d-b6b5-0c4f4f6f2f01"});
+    assert_eq!(server.ask("POST", "/resource_providers", Some(&host)).await.unwrap().0, 200);
+    let mut session = server.session().await;
+    sqlx::raw_sql("begin; select from providers for update").execute(&mut session).await.unwrap();
+    let pid: i32 =
+        sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut session).await.unwrap();
+    let traits = "/resource_providers/8f5ba3a4-9e8e-4f0d-b6b5-0c4f4f6f2f01/traits";
+    let none = json!({"resource_provider_generation": 0, "traits": []});
+    let refused = server.ask("PUT", traits, Some(&none)).await.unwrap();
+    assert_eq!(refused.0, 503, "{refused:?}");
+    let named = format!(
+        "writes were refused because a session keeps rows locked writes=1 \
+                         session=\"process {pid} of berth ("
+    );
+    until("the session is named", async || server.log().contains(&named)).await;
+    assert!(server.log().contains("tables=\"providers\" seconds="), "{}", server.log());
 }
 
 /// A log line for each attempt would hide everything else.

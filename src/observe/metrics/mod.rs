@@ -32,7 +32,7 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters, as name and description.
-const COUNTERS: [(&str, &str); 38] = [
+const COUNTERS: [(&str, &str); 40] = [
     ("berth_requests_total", "Requests handled by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
@@ -59,6 +59,11 @@ const COUNTERS: [(&str, &str); 38] = [
     ("berth_claims_refused_total", "Refused claims, by reason."),
     ("berth_changes_total", "Changes of the database other than claims, by outcome."),
     ("berth_transactions_retried_total", "Transactions tried again, by change and reason."),
+    ("berth_writes_blocked_total", "Writes refused because another session kept a row locked."),
+    (
+        "berth_database_probe_failures_total",
+        "Probes that found no primary of the database that accepts connections, one each second.",
+    ),
     ("berth_refresh_failures_total", "Failed attempts to read what has changed in the database."),
     ("berth_world_loads_total", "Times that all providers were read from the database."),
     ("berth_candidates_total", "Allocation candidates returned."),
@@ -220,6 +225,8 @@ fn start_at_zero() {
         "berth_audit_write_failures_total",
         "berth_history_entries_total",
         "berth_history_entries_removed_total",
+        "berth_writes_blocked_total",
+        "berth_database_probe_failures_total",
         "berth_refresh_failures_total",
         "berth_world_loads_total",
         "berth_candidates_total",

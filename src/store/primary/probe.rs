@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::identity::{Identity, identify};
 use super::state::Inner;
 use crate::store::error::{Error, Result};
+use crate::store::recording;
 use crate::store::sessions::session;
 
 /// Interval of probes.
@@ -19,6 +20,8 @@ const EVERY: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Timeout for one host.
 const PROBE_MAX: Duration = Duration::from_secs(1);
+/// Timeout for one host when a command finds no primary within [`PROBE_MAX`].
+const FIND_MAX: Duration = Duration::from_secs(8);
 /// Timeout for a host that did not respond to the previous probe, if there are other hosts: one of them may be
 /// promoted, and a probe that waits for a silent host notices that late.
 const PROBE_SILENT_MAX: Duration = Duration::from_millis(300);
@@ -41,14 +44,23 @@ enum HostState {
     Silent(String),
 }
 
-/// Finds the host that is the primary.
+/// Finds the host that is the primary, for a command: hosts that do not respond within a second get more time if no
+/// other one is the primary.
 ///
 /// # Errors
 /// None of them is; the error has the result of each.
 pub async fn find(hosts: &[PgConnectOptions]) -> Result<PgConnectOptions> {
-    let states = probe_all(hosts, None, &mut MissedProbes::default()).await;
-    let best = best(&states, None).and_then(|(host, _)| hosts.get(host));
-    best.cloned().ok_or_else(|| no_primary(hosts, &states))
+    let mut states = Vec::new();
+    for patience in [PROBE_MAX, FIND_MAX] {
+        states = states_of(hosts.iter().map(|host| probe_host(host, patience)), None).await;
+        if let Some(primary) = best(&states, None).and_then(|(host, _)| hosts.get(host)) {
+            return Ok(primary.clone());
+        }
+        if !states.iter().any(|state| matches!(state, HostState::Silent(_))) {
+            break;
+        }
+    }
+    Err(no_primary(hosts, &states))
 }
 
 /// Probes all hosts, and begins a term if another one is the primary now.
@@ -196,6 +208,7 @@ pub(super) async fn watch(inner: Weak<Inner>) {
         drop(timeout(pause, inner.probe_now.notified()).await);
         began = Instant::now();
         if let Err(error) = probe(&inner, &mut missed_probes).await {
+            recording::failed_probe();
             tracing::debug!(%error, "no primary was found");
         }
         inner.probes.send_modify(|missed| *missed += 1);

@@ -31,6 +31,7 @@ use super::locked_rows::LockedRows;
 use super::outcome::Outcome;
 use crate::observe::spans::span;
 use crate::store::error::{Error, Result};
+use crate::store::lock_report::LockReport;
 use crate::store::locks::HELD_MAX;
 
 /// Maximum number of deferred jobs; further ones fail with 503.
@@ -176,16 +177,17 @@ pub(super) struct DeferredTask {
     rounds: HashMap<Uuid, (u32, Instant)>,
     /// The time of the last attempt at a job that needs a row which is locked for long.
     tried_long: Instant,
+    report: LockReport,
 }
 
 impl DeferredTask {
     /// Makes a task without jobs, and its queue. [`DEFERRED_MAX`] bounds the queue.
-    pub(super) fn new(writer: BatchWriter) -> (Self, DeferredQueue) {
+    pub(super) fn new(writer: BatchWriter, report: LockReport) -> (Self, DeferredQueue) {
         let (jobs, queue) = mpsc::unbounded_channel();
         let shared: Arc<Mutex<Shared>> = Arc::default();
         let queue_to_task = DeferredQueue { shared: Arc::clone(&shared), jobs };
         let (jobs, rounds, tried_long) = (BTreeMap::new(), HashMap::new(), Instant::now());
-        (Self { writer, shared, queue, jobs, next: 0, rounds, tried_long }, queue_to_task)
+        (Self { writer, shared, queue, jobs, next: 0, rounds, tried_long, report }, queue_to_task)
     }
 
     /// Writes jobs whose rows become free, until the writer ends.
@@ -226,6 +228,7 @@ impl DeferredTask {
             it.since.elapsed() >= HELD_MAX || it.waiting.arrived.elapsed() >= WAIT_MAX
         };
         for (_, deferred) in self.jobs.extract_if(.., |_, it| is_late(it)) {
+            self.report.start();
             let why = "another transaction holds a row that the claim needs".to_owned();
             end(&self.shared, deferred.waiting, Err(Error::Unavailable(why)));
         }
@@ -356,7 +359,7 @@ mod tests {
     use tracing::Span;
     use uuid::Uuid;
 
-    use super::{DeferredTask, Job, LockedRows, WaitingJob};
+    use super::{DeferredTask, Job, LockReport, LockedRows, WaitingJob};
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
     use crate::store::writer::batch_writer::BatchWriter;
@@ -365,7 +368,8 @@ mod tests {
     #[test]
     fn a_job_is_not_tried_alone_beside_an_earlier_one_of_its_consumer() {
         let writer = BatchWriter::new(Primary::unknown(), Reloads::default());
-        let (mut task, _lane) = DeferredTask::new(writer);
+        let report = LockReport::new(Primary::unknown());
+        let (mut task, _lane) = DeferredTask::new(writer, report);
         let consumer = Uuid::new_v4();
         for _ in 0..2 {
             let (response, _) = oneshot::channel();

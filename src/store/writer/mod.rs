@@ -29,6 +29,7 @@ use tracing::Instrument as _;
 
 use super::error::{Error, Result};
 use super::feed::Reloads;
+use super::lock_report::LockReport;
 use super::primary::Primary;
 use super::recording;
 use super::write_health::WriteHealth;
@@ -51,10 +52,15 @@ pub(super) struct ClaimWriter {
 
 impl ClaimWriter {
     /// Starts the tasks.
-    pub(super) fn start(primary: &Primary, reloads: &Reloads, health: WriteHealth) -> Self {
+    pub(super) fn start(
+        primary: &Primary,
+        reloads: &Reloads,
+        health: WriteHealth,
+        report: LockReport,
+    ) -> Self {
         let (jobs, queue) = mpsc::channel(WAITING_MAX);
         let writer = || BatchWriter::new(primary.clone(), reloads.clone());
-        let (task, deferred) = DeferredTask::new(writer());
+        let (task, deferred) = DeferredTask::new(writer(), report);
         tokio::spawn(task.run());
         tokio::spawn(run(writer(), queue, deferred));
         Self { jobs, health }

@@ -42,6 +42,7 @@ pub(super) async fn condition(config: &Config) -> Vec<Finding> {
             let server = server(conn, findings).await?;
             findings.push(connections(&server, needed));
             findings.push(durability(&server));
+            findings.extend(space(conn).await);
             let is_ours = findings_of_schema(conn, findings).await?;
             standbys(conn, &server, servers, findings).await?;
             long_transactions(conn, &server, findings).await?;
@@ -49,6 +50,7 @@ pub(super) async fn condition(config: &Config) -> Vec<Finding> {
                 locks(conn, findings).await?;
                 findings.push(change_log(conn).await?);
                 findings.push(oversubscribed(conn).await?);
+                findings.push(consistency(conn).await?);
             }
             Ok(())
         })
@@ -135,6 +137,19 @@ fn connections(server: &Server, needed: i64) -> Finding {
         return Finding::warning(SUBJECT, found, advice);
     }
     Finding::fine(SUBJECT, found)
+}
+
+/// Checks that the disk of the database has space. A server that takes no writes is reported otherwise.
+async fn space(conn: &mut PgConnection) -> Option<Finding> {
+    const SUBJECT: &str = "space";
+    Some(match condition::full_disk(conn).await {
+        Ok(None) => Finding::fine(SUBJECT, "a temporary table of 1 MiB can be written"),
+        Ok(Some(why)) => {
+            Finding::failure(SUBJECT, why, "free space on the disk of the database, or enlarge it")
+        }
+        Err(error) if error.to_string().contains("read-only transaction") => return None,
+        Err(error) => Finding::skipped(SUBJECT, error.to_string()),
+    })
 }
 
 fn durability(server: &Server) -> Finding {
@@ -321,7 +336,7 @@ async fn consistency(conn: &mut PgConnection) -> store::Result<Finding> {
         Some(first) => Finding::failure(
             SUBJECT,
             format!("{} faults, such as: {first}", faults.len()),
-            "`berth db audit` names all; report them, and repair them before the upgrade",
+            "`berth db audit` names all; report them, and repair them before an upgrade",
         ),
     })
 }

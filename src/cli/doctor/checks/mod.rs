@@ -1,16 +1,19 @@
 //! Checks of `berth doctor` and `berth upgrade-check`: the configuration, the database, Keystone, certificates,
-//! descriptors and the clock. They only read.
+//! descriptors and the clock. They change nothing.
 
 mod certificates;
 mod database;
 mod finding;
 
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use crate::auth::keystone::Keystone;
-use crate::auth::policy::Policy;
+use crate::cli::health;
 use crate::config::sources::{Source, with_origins};
-use crate::config::{Auth, Config};
+use crate::config::{Auth, Config, gone};
+use crate::http::admin::health::Ready;
+use crate::http::edge::listener::Endpoint;
 use crate::server::parts::Parts;
 use crate::server::serve::descriptor_shortage;
 
@@ -21,8 +24,8 @@ const NO_TOKEN: &str = "berth-doctor-asks-whether-keystone-answers";
 
 /// Runs all checks of `berth doctor`. `sources` has the origins of the options.
 pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
-    let mut findings = vec![configuration(config, sources)];
-    findings.extend(policy(config));
+    let mut findings = configuration(config, sources);
+    findings.extend(server(config).await);
     findings.push(descriptors(config));
     findings.extend(certificates::check(config));
     findings.extend(database::condition(config).await);
@@ -32,29 +35,64 @@ pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
 
 /// Runs all checks of `berth upgrade-check`: whether this version can replace the running one.
 pub async fn upgrade_check(config: &Config, sources: &[Source]) -> Vec<Finding> {
-    let mut findings = vec![configuration(config, sources)];
-    findings.extend(policy(config));
+    let mut findings = configuration(config, sources);
     findings.extend(database::upgrade(config).await);
     findings
 }
 
 /// Checks that `berth serve` would accept the options, and the files in them.
-fn configuration(config: &Config, sources: &[Source]) -> Finding {
-    match Parts::read(config) {
-        Ok(_) => Finding::fine("configuration", "the options and the files they name are valid"),
-        Err(why) => Finding::failure(
-            "configuration",
-            with_origins(why.to_string(), sources),
-            "correct the option; `berth config check` shows where each value comes from",
-        ),
-    }
+fn configuration(config: &Config, sources: &[Source]) -> Vec<Finding> {
+    let parts = match Parts::read(config) {
+        Ok(parts) => parts,
+        Err(why) => {
+            return vec![Finding::failure(
+                "configuration",
+                with_origins(why.to_string(), sources),
+                "correct the option; `berth config check` shows where each value comes from",
+            )];
+        }
+    };
+    let mut findings =
+        vec![Finding::fine("configuration", "the options and the files they name are valid")];
+    let advice = "remove the option";
+    findings
+        .extend(gone::warnings(sources).map(|why| Finding::warning("configuration", why, advice)));
+    let advice = "correct the policy file; `berth policy list` shows the rules";
+    let policy = parts.warnings().iter().cloned();
+    findings.extend(policy.map(|why| Finding::warning("policy", why, advice)));
+    findings
 }
 
-/// Reports warnings about the policy. An unreadable policy is an error of the configuration.
-fn policy(config: &Config) -> Vec<Finding> {
-    let Ok((_, warnings)) = Policy::load(config.policy.source()) else { return Vec::new() };
-    let advice = "correct the policy file; `berth policy list` shows the rules";
-    warnings.into_iter().map(|why| Finding::warning("policy", why, advice)).collect()
+/// Asks the server that runs with these options whether it is ready.
+async fn server(config: &Config) -> Vec<Finding> {
+    const SUBJECT: &str = "server";
+    let config = config.clone();
+    let outcomes = tokio::task::spawn_blocking(move || health::readiness(&config)).await;
+    let finding = |(endpoint, outcome): (Endpoint, io::Result<String>)| match outcome {
+        Ok(words) if words == Ready::All.text() => {
+            Finding::fine(SUBJECT, format!("{endpoint} is ready"))
+        }
+        Ok(words) => Finding::failure(
+            SUBJECT,
+            format!("{endpoint}: {words}"),
+            "see the failures below, and `journalctl -u berth -p warning`",
+        ),
+        Err(why) if matches!(why.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => {
+            Finding::skipped(SUBJECT, format!("none runs at {endpoint}"))
+        }
+        Err(why) if why.kind() == ErrorKind::WouldBlock => Finding::failure(
+            SUBJECT,
+            format!("{endpoint} accepts connections and does not respond"),
+            "the process hangs: save its log, and `systemctl restart berth`",
+        ),
+        Err(why) => Finding::failure(
+            SUBJECT,
+            format!("{endpoint}: {why}"),
+            "see the failures below, and `journalctl -u berth -p warning`",
+        ),
+    };
+    // Addresses that contradict each other are reported by the check of the configuration.
+    outcomes.into_iter().flatten().flatten().map(finding).collect()
 }
 
 fn descriptors(config: &Config) -> Finding {
