@@ -6,7 +6,7 @@ rust_suites = api planner lib
 suites = conformance clients policy import
 more_suites = keystone moving rehearsal server_audit compare shadow deploy
 
-.PHONY: run demo check lint deny bench bench-core bench-plans differential chaos ha matrix sqlx samples pictures install-run install-test help
+.PHONY: run demo check lint deny bench bench-core bench-plans differential chaos ha incidents matrix sqlx samples pictures install-run install-test help
 .PHONY: test test-all compile-tests test-rust $(rust_suites:%=test-%) test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make differential  send 100,000 random requests to Berth and to the reference; goes on where it ended"
 	@echo "make chaos  three replicas while their databases fail; checks every answer (ARGS=--help)"
 	@echo "make ha     what clients see while a database under Patroni fails over (ARGS=--help)"
+	@echo "make incidents  check that alerts and berth check name what goes wrong (ARGS=--help)"
 	@echo "make matrix  run the tests that need a database on PostgreSQL 13 to 18 (ARGS=\"13 18\")"
 	@echo "make pictures  render the pictures of docs/architecture.md again after changing one"
 	@echo "make sqlx   record the queries of src/store again after changing one"
@@ -118,6 +119,10 @@ chaos: install-test
 ha: install-test
 	cargo build --locked
 	/usr/bin/python3 tests/ha/run $(ARGS)
+
+incidents: install-test
+	cargo build --locked
+	tests/incidents/run $(ARGS)
 
 # ARGS are major versions.
 matrix: install-test

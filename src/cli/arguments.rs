@@ -11,6 +11,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, FromArgMatches};
 
 use super::commands::{Cli, Command, command};
+use super::overview;
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
 use crate::config::sources::{Origin, Source};
 use crate::config::values::wrong_value;
@@ -69,9 +70,11 @@ impl Invocation {
 pub fn parse(arguments: &[OsString]) -> Result<Invocation, clap::Error> {
     let plain = command();
     // Commands without configuration work even if the file is invalid.
-    if let Err(error) = plain.clone().try_get_matches_from(arguments)
+    if let Err(mut error) = plain.clone().try_get_matches_from(arguments)
         && is_about_the_command(error.kind())
     {
+        let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+        overview::advise(&mut error, &words.collect::<Vec<_>>());
         return Err(error);
     }
     let found = plain.clone().ignore_errors(true).try_get_matches_from(arguments).ok();

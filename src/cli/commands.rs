@@ -24,6 +24,7 @@ use super::history::HistoryQueryOptions;
 use super::import::{DataImportOptions, ExportOptions};
 use super::ls::LsOptions;
 use super::moves::MovesOptions;
+use super::overview;
 use super::policy::PolicyCommand;
 use super::relocations::{DrainOptions, RebalanceOptions};
 use super::shadow::ShadowOptions;
@@ -60,7 +61,7 @@ pub fn command() -> clap::Command {
     let serve = command.find_subcommand("serve");
     let shared = serve.into_iter().flat_map(clap::Command::get_arguments);
     let shared: Vec<String> = shared.map(|arg| arg.get_id().to_string()).collect();
-    with_environment(command, &shared)
+    overview::grouped(with_environment(command, &shared))
 }
 
 fn with_environment(command: clap::Command, shared: &[String]) -> clap::Command {

@@ -25,6 +25,7 @@ mod import;
 mod ls;
 mod manual;
 mod moves;
+mod overview;
 mod page;
 mod policy;
 mod providers;
