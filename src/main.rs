@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use berth::cli::doctor::checks::{self, Finding};
+use berth::cli::health::HealthOptions;
 use berth::cli::{
     self, CheckOptions, Command, CommandError, CompareOptions, ConfigCommand, DbCommand,
     DumpOptions, FindingFormat, GrantsOptions, HealOptions, Invocation, PolicyCommand,
@@ -77,6 +78,8 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Flavor(command) => show(cli::flavor(&command)),
         Command::Group(command) => show(cli::group(&command)),
         Command::History(options) => show(cli::history(&options)),
+        Command::Members(options) => show(cli::members(&options)),
+        Command::Maintenance(options) => show(cli::maintenance(&options)),
         Command::Ls(options) => show(cli::ls(&options)),
         Command::Show(options) => show(cli::show(&options)),
         Command::Top(options) => show(cli::top(&options)),
@@ -104,13 +107,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Shadow(options) => shadow(&options),
         Command::Audit(options) => audit_servers(&options),
         Command::Heal(options) => heal(&options),
-        Command::Health(options) => {
-            let failures = cli::health::run(&options)?;
-            for why in &failures {
-                report(why);
-            }
-            Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-        }
+        Command::Health(options) => health(&options),
         Command::Completions { shell } => Ok(printed(&cli::completions(shell))),
         Command::Man { directory } => {
             let failed = |error| Failure(format!("{}: {error}", directory.display()));
@@ -141,6 +138,14 @@ fn serve(
     }
     served.map_err(|Failure(why)| Failure(with_origins(why, sources)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn health(options: &HealthOptions) -> Result<ExitCode, Failure> {
+    let failures = cli::health::run(options)?;
+    for why in &failures {
+        report(why);
+    }
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn watch(options: &WatchOptions) -> Result<ExitCode, Failure> {

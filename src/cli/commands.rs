@@ -23,6 +23,7 @@ use super::health::HealthOptions;
 use super::history::HistoryQueryOptions;
 use super::import::{DataImportOptions, ExportOptions};
 use super::ls::LsOptions;
+use super::members::{MaintenanceOptions, MembersOptions};
 use super::moves::MovesOptions;
 use super::overview;
 use super::policy::PolicyCommand;
@@ -185,6 +186,16 @@ pub enum Command {
     /// count.
     #[command(visible_alias = "check")]
     Doctor(Box<DoctorOptions>),
+    /// Show the replicas with their state, or drain one.
+    ///
+    /// Reads what each replica reports to the database every three seconds: name, address, version, start, the time of
+    /// a read that has everything acknowledged before it, connections to the database, and what /readyz says.
+    Members(Box<MembersOptions>),
+    /// Refuse writes at all replicas with a reason, or accept them again; reads go on.
+    ///
+    /// Writes get 503 with the reason. Waits until all replicas that report have carried it out, and lasts until
+    /// `berth maintenance off`, also when replicas are restarted.
+    Maintenance(Box<MaintenanceOptions>),
     /// List hosts with their free capacity.
     ///
     /// Asks a running service, Berth or OpenStack Placement. Changes nothing.

@@ -5,7 +5,7 @@ use clap::error::{ContextKind, ContextValue};
 
 /// The commands by what they are for.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Run", &["serve", "db", "config", "policy", "completions", "man"]),
+    ("Run", &["serve", "members", "maintenance", "db", "config", "policy", "completions", "man"]),
     ("Check", &["doctor", "health", "upgrade-check"]),
     ("Look at a cloud", &["ls", "show", "tree", "top", "watch", "history"]),
     ("Ask why, and how many more fit", &["why", "explain", "candidates", "fit", "fragmentation"]),

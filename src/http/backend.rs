@@ -107,6 +107,11 @@ impl Backend {
         self.readiness.check_shared(self.app().map(|app| &app.store)).await
     }
 
+    /// Drains the replica, which is not ready then but finishes its requests, or ends that.
+    pub fn drain(&self, is_drained: bool) {
+        self.readiness.drain(is_drained);
+    }
+
     /// Handles a request of a connection.
     pub(super) fn respond(
         &self,

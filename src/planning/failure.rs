@@ -109,6 +109,7 @@ impl From<store::Error> for Failure {
         match error {
             store::Error::Refused(why, _) => Self::Refused(why),
             error @ (store::Error::Unavailable(_)
+            | store::Error::Maintenance(_)
             | store::Error::Again(_)
             | store::Error::Locked(_)
             | store::Error::Inconsistent { .. }

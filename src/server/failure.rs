@@ -28,9 +28,10 @@ impl From<Error> for OpenError {
             Error::Unavailable(why) | Error::Again(why) | Error::Locked(why) => {
                 Self::Away(format!("{CANNOT}: {why}"))
             }
-            Error::Refused(..) | Error::Inconsistent { .. } | Error::Bug(_) => {
-                Self::Lasting(Failure(error.to_string()))
-            }
+            Error::Refused(..)
+            | Error::Maintenance(_)
+            | Error::Inconsistent { .. }
+            | Error::Bug(_) => Self::Lasting(Failure(error.to_string())),
         }
     }
 }

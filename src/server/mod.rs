@@ -4,6 +4,7 @@ pub mod database;
 pub mod descriptors;
 pub mod embedded_postgres;
 pub mod failure;
+mod heartbeat;
 pub mod opening;
 pub mod parts;
 pub mod reload;

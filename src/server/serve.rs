@@ -23,6 +23,7 @@ use crate::observe::{metrics, version};
 use crate::search::Strategy;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
+use crate::server::heartbeat::Reports;
 use crate::server::parts::Parts;
 use crate::server::stop::{self, Stop};
 use crate::server::systemd::{self, Passed};
@@ -52,7 +53,8 @@ pub async fn serve(
         count_from_zero(config);
     }
     let parts = Parts::read(config)?;
-    for warning in gone::warnings(options) {
+    let of_policy = parts.warnings().iter().map(|warning| format!("policy: {warning}"));
+    for warning in gone::warnings(options).chain(of_policy) {
         tracing::warn!("{warning}");
     }
     let audit = config.audit.start().map_err(Failure)?;
@@ -200,7 +202,7 @@ async fn serve_on(
 ) -> Result<(), Failure> {
     let grace = config.shutdown_delay + config.shutdown_grace;
     let stop = stop::listen(grace, Arc::clone(telemetry)).map_err(Failure)?;
-    let served = serve_until(&stop, listening, setup, config, database).await;
+    let served = Box::pin(serve_until(&stop, listening, setup, config, database)).await;
     stop.served();
     served
 }
@@ -215,11 +217,8 @@ async fn serve_until(
     database: &Database,
 ) -> Result<(), Failure> {
     let Setup { parts, audit, reloading } = setup;
-    let Parts { policy, warnings, trusted, cors, tls, identity, flavors } = parts;
+    let Parts { policy, trusted, cors, tls, identity, flavors, .. } = parts;
     let policy = Arc::new(policy);
-    for warning in warnings {
-        tracing::warn!("policy: {warning}");
-    }
     let opened = Arc::new(OnceLock::new());
     let tasks = Tasks::default();
     tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), reloading));
@@ -229,12 +228,14 @@ async fn serve_until(
     let write_timeout = options.body_timeout;
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
     let waiting = Notify::new();
+    let reports = OnceLock::new();
     let opening = async {
         let store = opening::open(database, config, &flavors, &waiting).await?;
         if config.planner.planner_hold_ttl > 0 {
             tasks.spawn(expire(store.clone(), config.planner.planner_hold_ttl));
         }
         drop(opened.set(store.clone()));
+        drop(reports.set(announce(config, &store, &backend, &tasks).await));
         let app = App::new(store, options)
             .with_identity(identity)
             .with_policy(policy)
@@ -278,7 +279,22 @@ async fn serve_until(
         }
     }
     tasks.end().await;
+    if let Some(reports) = reports.get() {
+        reports.end().await;
+    }
     Ok(())
+}
+
+/// Reports the replica to the others from now on.
+async fn announce(
+    config: &Config,
+    store: &Store,
+    backend: &Arc<Backend>,
+    tasks: &Tasks,
+) -> Reports {
+    let reports = Box::pin(Reports::start(store.clone(), Arc::clone(backend), config)).await;
+    tasks.spawn(reports.clone().run());
+    reports
 }
 
 /// Keeps systemd's status line true until a stop is requested, which sets another. Never returns.

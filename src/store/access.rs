@@ -11,6 +11,7 @@ use super::events::Tail;
 use super::feed::Feed;
 use super::history;
 use super::lock_report::LockReport;
+use super::maintenance::KnownMaintenance;
 use super::options::StoreOptions;
 use super::primary::Primary;
 use super::prune::Pruner;
@@ -30,6 +31,7 @@ pub struct Store {
     pub(super) write_limits: WriteLimits,
     pub(super) write_health: WriteHealth,
     pub(super) lock_report: LockReport,
+    pub(super) maintenance: KnownMaintenance,
     schema: SchemaWatch,
     /// Ends with the last clone.
     _pruner: Pruner,
@@ -62,6 +64,7 @@ impl Store {
             write_limits,
             write_health,
             lock_report,
+            maintenance: KnownMaintenance::default(),
             schema,
             _pruner: pruner,
         })

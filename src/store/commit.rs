@@ -46,6 +46,7 @@ impl Changes {
     /// # Errors
     /// A refusal, or the database is unavailable.
     pub async fn commit<C: Change>(&self, change: C) -> Result<C::Outcome> {
+        self.store.maintenance.check()?;
         let Self { store, recorder } = self.clone();
         // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
         let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
@@ -101,6 +102,7 @@ impl Changes {
     /// `ConsumerGeneration`, `AllocationProviderNotFound`, `ClassNotFound`, `InvalidInventory`,
     /// `CapacityExceeded`, `ConstraintsViolated`; or the database is unavailable.
     pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
+        self.store.maintenance.check()?;
         self.store.writer().submit(&self.recorder, |origin| Job::Replace(claims, origin)).await
     }
 
@@ -110,6 +112,7 @@ impl Changes {
     /// # Errors
     /// `NoAllocations`, or the database is unavailable.
     pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
+        self.store.maintenance.check()?;
         self.store.writer().submit(&self.recorder, |origin| Job::Release(consumer, origin)).await
     }
 }
@@ -121,9 +124,13 @@ fn is_blocked<T>(settled: &Result<T>, again: bool) -> bool {
         // The time was up in an attempt after one that met a lock.
         Err(Error::Unavailable(_)) => again,
         Ok(_)
-        | Err(Error::Refused(..) | Error::Again(_) | Error::Inconsistent { .. } | Error::Bug(_)) => {
-            false
-        }
+        | Err(
+            Error::Refused(..)
+            | Error::Maintenance(_)
+            | Error::Again(_)
+            | Error::Inconsistent { .. }
+            | Error::Bug(_),
+        ) => false,
     }
 }
 

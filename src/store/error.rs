@@ -38,6 +38,9 @@ pub enum Error {
     /// [`Error::Unavailable`] when that does not change in time.
     #[error("a row is held by another transaction: {0}")]
     Locked(String),
+    /// Operators have ordered that writes are refused, for this reason. Nothing was written.
+    #[error("writes are refused for maintenance: {0}")]
+    Maintenance(String),
     /// The program has a bug.
     #[error(transparent)]
     Bug(#[from] Bug),
@@ -87,9 +90,11 @@ impl Error {
             Self::Locked(why) => {
                 Self::Unavailable(format!("a row is held by another transaction: {why}"))
             }
-            Self::Refused(..) | Self::Unavailable(_) | Self::Inconsistent { .. } | Self::Bug(_) => {
-                self
-            }
+            Self::Refused(..)
+            | Self::Unavailable(_)
+            | Self::Maintenance(_)
+            | Self::Inconsistent { .. }
+            | Self::Bug(_) => self,
         }
     }
 }

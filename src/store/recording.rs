@@ -64,7 +64,7 @@ const OUTCOMES: [&str; 4] = ["written", "refused", "unavailable", "failed"];
 fn outcome<T>(result: &Result<T>) -> &'static str {
     match result {
         Ok(_) => "written",
-        Err(Error::Refused(..)) => "refused",
+        Err(Error::Refused(..) | Error::Maintenance(_)) => "refused",
         Err(Error::Unavailable(_) | Error::Again(_) | Error::Locked(_)) => "unavailable",
         Err(Error::Inconsistent { .. } | Error::Bug(_)) => "failed",
     }

@@ -27,7 +27,7 @@ impl WriteHealth {
         let mut failures = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match outcome {
             Ok(_) => *failures = Failures::default(),
-            Err(Error::Refused(..)) => {}
+            Err(Error::Refused(..) | Error::Maintenance(_)) => {}
             Err(
                 Error::Unavailable(_)
                 | Error::Again(_)

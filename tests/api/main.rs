@@ -45,6 +45,7 @@ mod limits;
 mod listeners;
 mod logs;
 mod looking;
+mod members;
 mod metrics;
 mod microversions;
 mod moves;

@@ -280,6 +280,7 @@ impl Keystone {
         if let Ok(response) = timeout(self.timeout, &mut query).await {
             return Some(response);
         }
+        session::late();
         drop(turn);
         let Some(_place) = lanes.late.turn_now(client) else {
             return Some(Err(self.no_answer()));

@@ -34,8 +34,22 @@ pub(crate) const ANSWER_MAX: usize = 4 * 1024 * 1024;
 const INTERFACES: [&str; 3] = ["internal", "public", "admin"];
 /// The counter of requests, and its most frequent results.
 const REQUESTS: &str = "berth_keystone_requests_total";
-const RESULTS: [&str; 11] =
-    ["200", "201", "401", "403", "404", "500", "502", "503", "timeout", "not_connected", "failed"];
+/// No response before the requests that wait for it are refused. The response is counted as well, if it comes later.
+const LATE: &str = "late";
+const RESULTS: [&str; 12] = [
+    "200",
+    "201",
+    "401",
+    "403",
+    "404",
+    "500",
+    "502",
+    "503",
+    LATE,
+    "timeout",
+    "not_connected",
+    "failed",
+];
 /// Maximum time before its expiry at which Berth's own token is renewed: a quarter of its lifetime if that
 /// is less.
 const RENEW_BEFORE: time::Duration = time::Duration::minutes(2);
@@ -298,6 +312,11 @@ impl Session {
             }
         }
     }
+}
+
+/// Counts a query whose response has not come within the timeout of requests.
+pub(super) fn late() {
+    counter!(REQUESTS, "result" => LATE).increment(1);
 }
 
 /// The outcome of a request to Keystone, which is recorded when this is dropped.

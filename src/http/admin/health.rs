@@ -23,6 +23,9 @@ const READY_MAX: Duration = Duration::from_secs(5);
 /// must not cause more database queries.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
+/// The reason of a drained replica for not being ready.
+pub(crate) const DRAINED: &str = "the replica is drained";
+
 /// The parts of the service that a ready server provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
@@ -49,6 +52,8 @@ impl Ready {
 #[derive(Debug, Default)]
 pub(in crate::http) struct Readiness {
     is_stopping: AtomicBool,
+    /// Whether an operator has drained the replica.
+    is_drained: AtomicBool,
     /// The last result for a client of an API, and its time.
     shared: Mutex<Option<(Instant, Verdict)>>,
 }
@@ -59,11 +64,19 @@ impl Readiness {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
+    /// Drains the replica, which is not ready then, or ends that.
+    pub(in crate::http) fn drain(&self, is_drained: bool) {
+        self.is_drained.store(is_drained, Ordering::Relaxed);
+    }
+
     /// Checks whether requests can be served: the primary database responds and accepts writes, its
     /// schema matches this program, all providers are loaded, and no change is missing.
     pub(in crate::http) async fn check(&self, store: Option<&Store>) -> Verdict {
         if self.is_stopping.load(Ordering::Relaxed) {
             return Err("the server is stopping".into());
+        }
+        if self.is_drained.load(Ordering::Relaxed) {
+            return Err(DRAINED.into());
         }
         let Some(store) = store else { return Err("the server waits for its database".into()) };
         if store.is_read_only() {

@@ -170,6 +170,9 @@ impl<D: Dialect> From<store::Error> for Problem<D> {
             store::Error::Unavailable(cause)
             | store::Error::Again(cause)
             | store::Error::Locked(cause) => Self::unavailable(cause),
+            store::Error::Maintenance(reason) => {
+                Self::not_now(format!("Writes are refused for maintenance: {reason}"))
+            }
             error @ (store::Error::Inconsistent { .. } | store::Error::Bug(_)) => {
                 Self::internal(error.to_string())
             }

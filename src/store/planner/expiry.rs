@@ -29,6 +29,9 @@ impl Store {
     /// # Errors
     /// The database is unavailable.
     pub async fn expire_holds(&self, ttl: u32) -> Result<Vec<Uuid>> {
+        if self.maintenance.check().is_err() {
+            return Ok(Vec::new());
+        }
         // In random order, so that holds that cannot be ended do not always come first.
         let due = self
             .read(|conn| {
