@@ -46,11 +46,15 @@ pub struct HealthOptions {
     #[arg(long, default_value = "127.0.0.1:8090", value_name = "ADDRESS", value_delimiter = ',')]
     pub planner_listen: Vec<AddressOrNone>,
 
-    /// Addresses of the server for health checks and metrics, which have no TLS.
+    /// Addresses of the server for health checks and metrics.
     ///
-    /// An address of --listen that is among them is probed without TLS.
+    /// An address of --listen that is among them is probed without TLS, unless --admin-tls is set.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<AddressOrNone>,
+
+    /// Whether those addresses have TLS.
+    #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub admin_tls: bool,
 
     /// Certificate of the server, if it has one.
     ///
@@ -81,6 +85,7 @@ pub fn run(options: &HealthOptions) -> Result<Vec<String>, Failure> {
         apis,
         admin: admin.into_iter().cloned().collect(),
         has_tls: options.tls_cert.is_some(),
+        admin_has_tls: options.admin_tls,
         demands_certificates: options.tls_client_ca.is_some(),
     };
     let outcomes = addresses.probe(probe).into_iter();
@@ -100,6 +105,7 @@ pub fn readiness(config: &Config) -> Result<Vec<(Endpoint, io::Result<String>)>,
         apis: config.listen.iter().chain(planner).cloned().collect(),
         admin: admin.into_iter().cloned().collect(),
         has_tls: config.network.tls_cert.is_some(),
+        admin_has_tls: config.network.admin_tls,
         demands_certificates: config.network.tls_client_ca.is_some(),
     };
     Ok(addresses.probe(Probe::IsReady))
@@ -129,10 +135,12 @@ impl Probe {
 struct ServerAddresses {
     /// Addresses to probe.
     apis: Vec<Endpoint>,
-    /// Addresses without TLS for health checks. They may be among those to probe.
+    /// Addresses for health checks. They may be among those to probe.
     admin: Vec<Endpoint>,
     /// Whether the APIs use TLS.
     has_tls: bool,
+    /// Whether the addresses for health checks use TLS.
+    admin_has_tls: bool,
     /// Whether they require client certificates.
     demands_certificates: bool,
 }
@@ -152,10 +160,10 @@ impl ServerAddresses {
         let is_admin = |endpoint| self.admin.iter().any(|admin| is_same(admin, endpoint));
         let mut targets: Vec<(&Endpoint, bool)> = Vec::new();
         for endpoint in &self.apis {
-            let with_tls =
-                self.has_tls && matches!(endpoint, Endpoint::Tcp(_)) && !is_admin(endpoint);
+            let is_plain = is_admin(endpoint) && !self.admin_has_tls;
+            let with_tls = self.has_tls && matches!(endpoint, Endpoint::Tcp(_)) && !is_plain;
             let is_closed = with_tls && self.demands_certificates && probe == Probe::IsReady;
-            if is_closed && !self.admin.is_empty() {
+            if is_closed && !self.admin.is_empty() && !self.admin_has_tls {
                 targets.extend(self.admin.iter().map(|admin| (admin, false)));
             } else {
                 targets.push((endpoint, with_tls));
@@ -311,6 +319,7 @@ mod tests {
             apis: read(listen),
             admin: read(admin),
             has_tls: true,
+            admin_has_tls: false,
             demands_certificates: true,
         };
         let words = |with_tls| if with_tls { "https" } else { "http" };

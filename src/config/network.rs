@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::address_or_none::{AddressOrNone, endpoints};
 use super::values::count;
+use crate::http::admin::token::AdminToken;
 use crate::http::edge::listener::Endpoint;
 use crate::http::edge::tls::Files;
 use crate::http::layers::cors::Cors;
@@ -21,11 +22,21 @@ pub struct NetworkOptions {
     /// Addresses for health checks and metrics, as `ADDRESS:PORT` or `unix:/path`; `none`, the
     /// default: neither is served.
     ///
-    /// Served without TLS and without tokens: `/healthz` (the process answers), `/readyz` (the
+    /// Served without TLS and without tokens by default: `/healthz` (the process answers), `/readyz` (the
     /// database answers, too) and `/metrics` (in Prometheus's text format). These connections do
     /// not count towards --max-connections.
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub admin_listen: Vec<AddressOrNone>,
+
+    /// Serve --admin-listen over TLS, with --tls-cert and as the APIs are, except on a Unix socket.
+    #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub admin_tls: bool,
+
+    /// File with a token that requests for `/metrics` and `/metrics/cloud` must have.
+    ///
+    /// As `Authorization: Bearer TOKEN`. Health checks need none.
+    #[arg(long, value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
 
     /// Flavors whose remaining capacity is shown in `/metrics`, by name or ID. Default: none.
     ///
@@ -102,6 +113,14 @@ impl NetworkOptions {
         endpoints("--admin-listen", &self.admin_listen)
     }
 
+    /// The token for metrics.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is empty.
+    pub fn admin_token(&self) -> Result<Option<AdminToken>, String> {
+        self.admin_token_file.as_deref().map(AdminToken::read).transpose()
+    }
+
     /// Returns whether health checks and metrics are served.
     pub fn has_admin(&self) -> bool {
         self.admin_endpoints().is_ok_and(|endpoints| !endpoints.is_empty())
@@ -128,6 +147,9 @@ impl NetworkOptions {
     /// # Errors
     /// Only one of certificate and key is given.
     pub fn tls(&self) -> Result<Option<Files>, String> {
+        if self.admin_tls && self.tls_cert.is_none() {
+            return Err("--admin-tls needs --tls-cert and --tls-key".to_owned());
+        }
         let client_ca = self.tls_client_ca.clone();
         match (self.tls_cert.clone(), self.tls_key.clone()) {
             (Some(cert), Some(key)) => Ok(Some(Files { cert, key, client_ca })),

@@ -9,6 +9,7 @@ use crate::audit::AuditLog;
 use crate::auth::policy::Policy;
 use crate::fairness::turns::{Turns, WaitingLimits};
 use crate::fairness::watch::Watch;
+use crate::http::admin::token::AdminToken;
 use crate::http::api::large_responses::LargeResponses;
 use crate::http::api::refused::{RefusedRequests, RefusedSettings};
 use crate::http::layers::cors::Cors;
@@ -209,6 +210,8 @@ pub struct Options {
     pub refused: RefusedSettings,
     /// Maximum number of projects in `/metrics/cloud`.
     pub metrics_projects: u16,
+    /// The token for metrics; `None`: they need none.
+    pub admin_token: Option<AdminToken>,
     /// Settings of the event stream.
     pub events: EventSettings,
 }
@@ -306,6 +309,7 @@ impl Default for Options {
             headroom: Vec::new(),
             refused: RefusedSettings::default(),
             metrics_projects: 1000,
+            admin_token: None,
             events: EventSettings::default(),
         }
     }

@@ -34,6 +34,7 @@ impl Parts {
         let mut wrong = Vec::new();
         wrong.extend(config.check().err());
         wrong.extend(config.audit.check().err());
+        wrong.extend(config.network.admin_token().err());
         let policy = value_or_collect(Policy::load(config.policy.source()), &mut wrong);
         // It was checked above that certificate and key are given together.
         let tls = config.network.tls().ok().flatten().map(Tls::new).transpose();

@@ -258,7 +258,8 @@ async fn serve_until(
     systemd::ready();
     let bounds = bounds(config, write_timeout);
     let Listening { apis: listeners, admin } = listening;
-    let sockets = ServerListeners { listeners, tls: tls.clone(), admin };
+    let admin_tls = config.network.admin_tls;
+    let sockets = ServerListeners { listeners, tls: tls.clone(), admin, admin_tls };
     let stopped = async {
         keep_current(tls, stop.requested()).await;
         systemd::stopping();
@@ -384,6 +385,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
         planner: config.planner.settings(),
         headroom: config.planner.planner_headroom.clone(),
         refused: config.refused.settings(),
+        admin_token: config.network.admin_token().map_err(Failure)?,
         ..Options::default()
     })
 }

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::time::Duration;
 
-use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, PgConnection};
 use tokio::time::timeout;
 
 use super::error::{Error, Result};
@@ -32,6 +32,9 @@ const SESSION: [(&str, &str); 8] = [
 /// timeout.
 const STATEMENT_MAX: Duration = Duration::from_secs(15);
 
+/// Duration of a statement from which its line in the log says that it is slow.
+const SLOW_STATEMENT: Duration = Duration::from_secs(1);
+
 /// Adds the lock timeout to options of a session.
 pub(super) fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOptions {
     options.options([("lock_timeout", format!("{}ms", lock.as_millis()))])
@@ -39,7 +42,11 @@ pub(super) fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOpt
 
 /// Adds the limits of every session to its options.
 pub(super) fn session(options: PgConnectOptions) -> PgConnectOptions {
-    options.options(SESSION).statement_cache_capacity(200)
+    // At the level of all statements: the text of a slow one has up to two kilobytes.
+    options
+        .options(SESSION)
+        .statement_cache_capacity(200)
+        .log_slow_statements(log::LevelFilter::Debug, SLOW_STATEMENT)
 }
 
 /// Runs a statement with this time limit.

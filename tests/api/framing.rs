@@ -100,8 +100,11 @@ async fn a_body_with_two_lengths_is_refused_with_words() {
     for api in [Api::Placement, Api::Planner] {
         listeners.push((api, Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap()));
     }
-    let served =
-        Served::on(&berth, ServerListeners { listeners, tls: None, admin: Vec::new() }, wide());
+    let served = Served::on(
+        &berth,
+        ServerListeners { listeners, tls: None, admin: Vec::new(), admin_tls: false },
+        wide(),
+    );
     let shapes = shapes();
     for endpoint in &served.endpoints {
         let Endpoint::Tcp(address) = endpoint else { panic!() };

@@ -27,8 +27,11 @@ async fn answers(berth: &Berth, trusted: &[&str], said: &str) -> [String; 2] {
     }
     let trusted: Vec<String> = trusted.iter().map(ToString::to_string).collect();
     let app = berth.app().with_trusted_proxies(Trusted::parse(&trusted).unwrap());
-    let served =
-        Served::with(app, ServerListeners { listeners, tls: None, admin: Vec::new() }, wide());
+    let served = Served::with(
+        app,
+        ServerListeners { listeners, tls: None, admin: Vec::new(), admin_tls: false },
+        wide(),
+    );
     let question = || {
         let body = format!("{{\"name\": \"{}\"}}", uuid::Uuid::new_v4());
         let length = body.len();

@@ -24,6 +24,8 @@ use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 
 use crate::support::app::Berth;
+use crate::support::cluster::until;
+use crate::support::process::{Server, free_port};
 use crate::support::served::{PATIENCE, Served, converse, get, last_words, rest, wide};
 
 /// An authority and what it signs.
@@ -72,7 +74,12 @@ async fn serve(berth: &Berth, files: Files, bounds: Bounds) -> (Served, Arc<Tls>
     let tls = Arc::new(Tls::new(files).unwrap());
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let listeners = vec![(Api::Placement, listener)];
-    let sockets = ServerListeners { listeners, tls: Some(Arc::clone(&tls)), admin: Vec::new() };
+    let sockets = ServerListeners {
+        listeners,
+        tls: Some(Arc::clone(&tls)),
+        admin: Vec::new(),
+        admin_tls: false,
+    };
     (Served::on(berth, sockets, bounds), tls)
 }
 
@@ -323,4 +330,65 @@ fn half_of_the_files_are_refused() {
         let told = config.check().unwrap_err();
         assert_eq!(told, "TLS needs both --tls-cert and --tls-key", "{option}");
     }
+}
+
+/// Prometheus sends the token, and knows the authority.
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_are_served_over_tls_to_those_who_have_the_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    let files = write(directory.path(), &authority.sign());
+    let token = directory.path().join("token");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    let port = free_port();
+    let admin = format!("127.0.0.1:{port}");
+    let options = [
+        ["--admin-listen", &admin],
+        ["--admin-tls", "true"],
+        ["--admin-token-file", token.to_str().unwrap()],
+        ["--tls-cert", files.cert.to_str().unwrap()],
+        ["--tls-key", files.key.to_str().unwrap()],
+    ];
+    let server = Server::spawn(directory.path(), options.as_flattened());
+    until("it is ready", async || {
+        let health = ["health", "--ready", "--config", "/dev/null", "--planner-listen", "none"];
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_berth"));
+        command.args(health).args(["--listen", &server.address, "--tls-cert", "x"]);
+        tokio::task::spawn_blocking(move || command.output().unwrap().status.success())
+            .await
+            .unwrap()
+    })
+    .await;
+
+    let root = reqwest::Certificate::from_pem(authority.pem.as_bytes()).unwrap();
+    let client = reqwest::Client::builder().add_root_certificate(root).build().unwrap();
+    let status = async |path: &str, token: Option<&str>| {
+        let request = client.get(format!("https://localhost:{port}{path}"));
+        let request = match token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        request.send().await.unwrap().status().as_u16()
+    };
+    for path in ["/metrics", "/metrics/cloud"] {
+        assert_eq!(status(path, Some("s3cret")).await, 200);
+        assert_eq!(status(path, Some("wrong")).await, 401);
+        assert_eq!(status(path, None).await, 401);
+    }
+    assert_eq!(status("/readyz", None).await, 200, "balancers have no token");
+    assert!(server.client.get(format!("http://{admin}/readyz")).send().await.is_err());
+    let mut probe = std::process::Command::new(env!("CARGO_BIN_EXE_berth"));
+    probe.args(["health", "--ready", "--config", "/dev/null", "--planner-listen", "none"]);
+    probe.args([
+        "--listen",
+        &admin,
+        "--admin-listen",
+        &admin,
+        "--admin-tls",
+        "true",
+        "--tls-cert",
+        "x",
+    ]);
+    let probed = tokio::task::spawn_blocking(move || probe.output().unwrap()).await.unwrap();
+    assert!(probed.status.success(), "{probed:?}");
 }

@@ -64,7 +64,7 @@ async fn both(berth: &Berth) -> Served {
     // Room for all conversations of a test at once.
     Served::on(
         berth,
-        ServerListeners { listeners, tls: None, admin: Vec::new() },
+        ServerListeners { listeners, tls: None, admin: Vec::new(), admin_tls: false },
         Bounds { connections: 1000, ..wide() },
     )
 }

@@ -237,8 +237,11 @@ async fn a_plan_is_made_for_a_client_that_sends_nothing_more() {
     berth.host("host", &[("VCPU", 8), ("MEMORY_MB", 1024), ("DISK_GB", 10)]).await;
     let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
     let listeners = vec![(Api::Planner, listener)];
-    let served =
-        Served::on(&berth, ServerListeners { listeners, tls: None, admin: Vec::new() }, wide());
+    let served = Served::on(
+        &berth,
+        ServerListeners { listeners, tls: None, admin: Vec::new(), admin_tls: false },
+        wide(),
+    );
     let stack = Uuid::new_v4();
     let one = json!({
         "type": "OS::Nova::Server", "name": "one", "properties": {"resources": {"VCPU": 1}},

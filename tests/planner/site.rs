@@ -108,7 +108,7 @@ impl Site {
         }
         let served = Served::with(
             app.clone(),
-            ServerListeners { listeners, tls: None, admin: Vec::new() },
+            ServerListeners { listeners, tls: None, admin: Vec::new(), admin_tls: false },
             wide(),
         );
         let addresses = [0, 1].map(|nth: usize| served.endpoints[nth].to_string());

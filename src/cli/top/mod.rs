@@ -6,11 +6,12 @@ mod figures;
 mod screen;
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
-use reqwest::{Method, StatusCode, Url};
+use reqwest::{Method, StatusCode, Url, header};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -21,6 +22,7 @@ use self::figures::Figures;
 use self::screen::View;
 use super::providers::version;
 use super::service::ServiceOptions;
+use crate::http::admin::token::AdminToken;
 use crate::http_client::{ClientTls, HttpClient};
 use crate::moving::placement_client::{Client, Microversion};
 use crate::server::failure::Failure;
@@ -45,6 +47,10 @@ pub struct TopOptions {
         value_name = "URL"
     )]
     pub admin_url: Url,
+
+    /// File with the token for the metrics, if the replica has one.
+    #[arg(long, env = "BERTH_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
 
     /// Seconds between two readings.
     #[arg(long, default_value = "2", value_name = "SECONDS",
@@ -172,6 +178,7 @@ struct Poller {
     version: Microversion,
     http: HttpClient,
     metrics: Url,
+    token: Option<AdminToken>,
     view: View,
     samples: Option<(Instant, Samples)>,
     /// Time of the next snapshot of the cloud.
@@ -187,6 +194,7 @@ impl Poller {
     ) -> Result<Self, Failure> {
         let failure = |error: &dyn std::fmt::Display| Failure(format!("--admin-url: {error}"));
         let metrics = options.admin_url.join("/metrics").map_err(|error| failure(&error))?;
+        let token = options.admin_token_file.as_deref().map(AdminToken::read).transpose();
         let http = HttpClient::new(&ClientTls::default(), "the server");
         let view = View {
             url,
@@ -201,6 +209,7 @@ impl Poller {
             version,
             http: http.map_err(|why| failure(&why))?,
             metrics,
+            token: token.map_err(Failure)?,
             view,
             samples: None,
             due: Instant::now(),
@@ -231,6 +240,10 @@ impl Poller {
 
     async fn metrics(&self) -> Result<Samples, String> {
         let request = self.http.request(Method::GET, self.metrics.clone());
+        let request = match &self.token {
+            Some(token) => request.header(header::AUTHORIZATION, token.authorization()),
+            None => request,
+        };
         let exchange = timeout(METRICS_TIMEOUT, self.http.exchange(request, METRICS_MAX)).await;
         let late = |_| format!("no response within {} s", METRICS_TIMEOUT.as_secs());
         let response = exchange.map_err(late)?.map_err(|error| error.to_string())?;

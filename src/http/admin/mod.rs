@@ -3,6 +3,7 @@
 
 mod cloud_figures;
 pub(crate) mod health;
+pub mod token;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use ::metrics::{counter, gauge};
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use tokio::sync::watch;
 
@@ -24,6 +26,7 @@ use crate::http::edge::connections::Connections;
 use crate::http::edge::listener::Listener;
 use crate::http::edge::listeners::Listeners;
 use crate::http::edge::serving::{Service, Serving};
+use crate::http::edge::tls::Tls;
 use crate::http::edge::unread_body;
 use crate::http::layers::access_log::{HEALTHZ, READYZ};
 use crate::model::bug;
@@ -56,9 +59,14 @@ impl AdminState {
         Self { backend, connections }
     }
 
-    async fn respond(&self, method: Method, uri: Uri) -> Response {
+    async fn respond(&self, parts: Parts) -> Response {
+        let Parts { method, uri, headers, .. } = parts;
         if let Err(refusal) = health::check_method(&method) {
             return *refusal;
+        }
+        let token = self.backend.options.admin_token.as_ref();
+        if [METRICS, CLOUD].contains(&uri.path()) && token.is_some_and(|it| !it.is_in(&headers)) {
+            return unauthorized();
         }
         match uri.path() {
             HEALTHZ => text(StatusCode::OK, "ok\n"),
@@ -144,6 +152,14 @@ fn record(app: &App) {
     }
 }
 
+/// Returns the response to a request for metrics without the token.
+fn unauthorized() -> Response {
+    let mut response =
+        text(StatusCode::UNAUTHORIZED, "the token of --admin-token-file is needed\n");
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
 #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
 fn number(count: usize) -> f64 {
     count as f64
@@ -165,7 +181,7 @@ impl Service for AdminService {
     fn respond(&self, request: Request) -> impl Future<Output = Response> + Send + 'static {
         let Self(admin_state) = self.clone();
         let (parts, _) = request.into_parts();
-        async move { admin_state.respond(parts.method, parts.uri).await }
+        async move { admin_state.respond(parts).await }
     }
 
     fn write_error(&self) -> WriteError {
@@ -180,6 +196,7 @@ impl Service for AdminService {
 /// Accepts connections, and serves them, until this is dropped.
 pub(super) async fn accept_all(
     listeners: Vec<Listener>,
+    tls: Option<Arc<Tls>>,
     admin_state: Arc<AdminState>,
     bounds: Bounds,
     stage: watch::Sender<Stage>,
@@ -192,6 +209,6 @@ pub(super) async fn accept_all(
         let slot = connections.enter(Phase::Fresh).await;
         let service = AdminService(Arc::clone(&admin_state));
         let serving = Serving { service, bounds, slot, stage: stage.subscribe() };
-        tokio::spawn(serving.serve(accepted, None));
+        tokio::spawn(serving.serve(accepted, tls.clone()));
     }
 }

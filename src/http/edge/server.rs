@@ -34,8 +34,10 @@ pub struct ServerListeners {
     pub listeners: Vec<(Api, Listener)>,
     /// TLS for TCP connections, if enabled.
     pub tls: Option<Arc<Tls>>,
-    /// Listeners for metrics and health checks, without TLS.
+    /// Listeners for metrics and health checks.
     pub admin: Vec<Listener>,
+    /// Whether TCP connections to them use TLS as well.
+    pub admin_tls: bool,
 }
 
 /// Serves until `stop` completes, then finishes requests in progress within the grace period. No
@@ -46,7 +48,7 @@ pub async fn serve(
     bounds: Bounds,
     stop: impl Future<Output = ()>,
 ) {
-    let ServerListeners { listeners, tls, admin } = sockets;
+    let ServerListeners { listeners, tls, admin, admin_tls } = sockets;
     let connections = Connections::new(bounds.connections);
     let of_admin = Arc::new(AdminState::new(Arc::clone(&backend), Arc::clone(&connections)));
     let admin_stage = watch::Sender::new(Stage::Open);
@@ -55,6 +57,7 @@ pub async fn serve(
     if !admin.is_empty() {
         admin_tasks.spawn(admin::accept_all(
             admin,
+            tls.clone().filter(|_| admin_tls),
             Arc::clone(&of_admin),
             bounds,
             admin_stage.clone(),

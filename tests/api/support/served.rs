@@ -48,7 +48,11 @@ impl Served {
         for endpoint in endpoints {
             listeners.push((Api::Placement, Listener::bind(endpoint).await.unwrap()));
         }
-        Self::on(berth, ServerListeners { listeners, tls: None, admin: Vec::new() }, bounds)
+        Self::on(
+            berth,
+            ServerListeners { listeners, tls: None, admin: Vec::new(), admin_tls: false },
+            bounds,
+        )
     }
 
     pub fn on(berth: &Berth, sockets: ServerListeners, bounds: Bounds) -> Self {
@@ -64,6 +68,7 @@ impl Served {
             listeners: vec![(Api::Placement, api)],
             tls: None,
             admin: vec![admin],
+            admin_tls: false,
         };
         let mut served = Self::with(app, sockets, bounds);
         served.endpoints.push(endpoint);
