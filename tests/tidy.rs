@@ -86,6 +86,7 @@ const LAYERS: [Layer; 17] = [
         may_use: &[
             "audit",
             "auth",
+            "fairness",
             "http",
             "http_client",
             "model",
@@ -99,7 +100,9 @@ const LAYERS: [Layer; 17] = [
     },
     Layer {
         folder: "server",
-        may_use: &["audit", "auth", "config", "http", "observe", "search", "store", "server"],
+        may_use: &[
+            "audit", "auth", "config", "fairness", "http", "observe", "search", "store", "server",
+        ],
         never: &[],
     },
     Layer {

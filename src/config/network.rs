@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::address_or_none::{AddressOrNone, endpoints};
 use super::values::count;
+use crate::fairness::rate_limits::Rate;
 use crate::http::admin::token::AdminToken;
 use crate::http::edge::listener::Endpoint;
 use crate::http::edge::tls::Files;
@@ -75,6 +76,17 @@ pub struct NetworkOptions {
     /// `GET /` does not count.
     #[arg(long, default_value = "1024", value_name = "COUNT", value_parser = count)]
     pub max_requests: usize,
+
+    /// Maximum rate of requests of a project, as `RATE` or `RATE:BURST`. Default: none.
+    ///
+    /// RATE is in requests a second; BURST, by default the same, is the number of requests at once
+    /// after a pause. Beyond it, requests get 429 with Retry-After. Each replica counts its own.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate_limit_project: Option<Rate>,
+
+    /// The same for a user.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub rate_limit_user: Option<Rate>,
 
     /// Origins whose pages may use the API from a browser, as `https://HOST[:PORT]`, or `*` for
     /// all.
@@ -156,6 +168,14 @@ impl NetworkOptions {
             (None, None) if client_ca.is_none() => Ok(None),
             _ => Err("TLS needs both --tls-cert and --tls-key".to_owned()),
         }
+    }
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    let (per_second, burst) = text.split_once(':').map_or((text, text), |both| both);
+    match (per_second.parse(), burst.parse()) {
+        (Ok(per_second), Ok(burst)) => Ok(Rate { per_second, burst }),
+        _ => Err("must be RATE or RATE:BURST, numbers of requests above 0".to_owned()),
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::audit::AuditLog;
 use crate::auth::policy::Policy;
+use crate::fairness::rate_limits::{RateLimits, Rates};
 use crate::fairness::turns::{Turns, WaitingLimits};
 use crate::fairness::watch::Watch;
 use crate::http::admin::token::AdminToken;
@@ -62,6 +63,8 @@ pub struct App {
     pub(super) headroom: Headroom,
     /// Limits the planner's request bodies that are received at once.
     pub(super) arriving: Turns,
+    /// Limits requests a second of each caller.
+    pub(super) rate_limits: Arc<RateLimits>,
     /// Limits responses that are streamed while the search runs; each keeps a world in memory.
     pub streams: Turns,
     /// Large responses that are held in memory while they are sent.
@@ -85,6 +88,7 @@ impl App {
             store,
             policy: Arc::new(Policy::defaults(true)),
             requests: Arc::new(Semaphore::new(options.max_requests)),
+            rate_limits: Arc::new(RateLimits::new(options.rates)),
             streams: Turns::new(options.streams_max, most_of_one(options.streams_max)),
             large_responses: LargeResponses::new(
                 options.large_responses_max,
@@ -210,6 +214,8 @@ pub struct Options {
     pub refused: RefusedSettings,
     /// Maximum number of projects in `/metrics/cloud`.
     pub metrics_projects: u16,
+    /// Maximum rates of requests.
+    pub rates: Rates,
     /// The token for metrics; `None`: they need none.
     pub admin_token: Option<AdminToken>,
     /// Settings of the event stream.
@@ -309,6 +315,7 @@ impl Default for Options {
             headroom: Vec::new(),
             refused: RefusedSettings::default(),
             metrics_projects: 1000,
+            rates: Rates::default(),
             admin_token: None,
             events: EventSettings::default(),
         }

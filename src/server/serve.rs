@@ -11,6 +11,7 @@ use crate::auth::keystone::Keystone;
 use crate::auth::policy;
 use crate::config::sources::{self, ReadOptions, Reloading, Source};
 use crate::config::{Auth, Config, GenerationStrategy, gone};
+use crate::fairness::rate_limits::Rates;
 use crate::http;
 use crate::http::edge::bounds::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::edge::listener::{Endpoint, Listener};
@@ -385,6 +386,10 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
         planner: config.planner.settings(),
         headroom: config.planner.planner_headroom.clone(),
         refused: config.refused.settings(),
+        rates: Rates {
+            project: config.network.rate_limit_project,
+            user: config.network.rate_limit_user,
+        },
         admin_token: config.network.admin_token().map_err(Failure)?,
         ..Options::default()
     })

@@ -1,7 +1,10 @@
 //! Clients that want too much, or are too slow: each meets its bound, and the others are served.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use berth::fairness::rate_limits::{Rate, Rates};
+use berth::http::App;
 use berth::http::app::Options;
 use berth::http::edge::bounds::Bounds;
 use berth::http::edge::listener::Endpoint;
@@ -300,4 +303,40 @@ fn every_limit_is_positive() {
             assert!(refused.contains(option), "{refused}");
         }
     }
+}
+
+/// One project, and one user of another, use up their burst; the rest is served.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_beyond_their_rate_get_429() {
+    let berth = Berth::new().await;
+    let rate = |burst: u32| {
+        let per_second = NonZeroU32::new(1).unwrap();
+        Some(Rate { per_second, burst: NonZeroU32::new(burst).unwrap() })
+    };
+    let rates = Rates { project: rate(6), user: rate(3) };
+    let app = App::new(berth.app().store, Options { rates, ..Options::default() });
+    let served = Served::with_admin(app, wide()).await;
+    let ask = async |path: &str, token: &str| {
+        served
+            .say(get(path).replace("x-auth-token: admin", &format!("x-auth-token: {token}")))
+            .await
+    };
+    let list = "/resource_providers";
+    let began = Instant::now();
+    let mut refused = None;
+    for _ in 0..3 * 60 {
+        let response = ask(list, "admin:busy").await;
+        if !response.starts_with("HTTP/1.1 200 ") {
+            refused = Some(response);
+            break;
+        }
+    }
+    let refused = refused.unwrap_or_else(|| panic!("no limit within {:?}", began.elapsed()));
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+    assert!(refused.contains("\r\nretry-after: 1\r\n"), "{refused}");
+    assert!(refused.contains("The user sends too many requests (--rate-limit-user)."), "{refused}");
+    let other = ask(list, "other:quiet").await;
+    assert!(other.starts_with("HTTP/1.1 403 "), "the policy decides about others: {other}");
+    assert!(ask("/", "admin:busy").await.starts_with("HTTP/1.1 200 "), "versions need no caller");
+    served.stop().await;
 }

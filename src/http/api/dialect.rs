@@ -127,6 +127,8 @@ pub(in crate::http) struct Problem<D: Dialect> {
     pub(in crate::http) allow: Option<String>,
     /// The value of `WWW-Authenticate`, for 401.
     pub(in crate::http) www_authenticate: Option<String>,
+    /// The value of `Retry-After` in seconds, for 429 and 503.
+    pub(in crate::http) retry_after: Option<u16>,
     /// The cause, for the log only.
     pub(in crate::http) cause: Option<String>,
     /// The faults of a refused change.

@@ -156,8 +156,9 @@ async fn identify<D: Dialect>(app: &App, request: &mut Parts) -> Result<(), Prob
     if let Some(recorder) = request.extensions.get_mut::<Recorder>() {
         recorder.sent_by(caller.user.clone(), caller.project.clone());
     }
+    let checked = app.rate_limits.check(caller.project.as_ref(), caller.user.as_ref());
     context::<D>(&request.extensions)?.caller.get_or_init(|| caller);
-    Ok(())
+    Ok(checked?)
 }
 
 /// Makes the checks of every request, and rejects paths that cannot be decoded.

@@ -9,13 +9,15 @@ use super::dialect::Dialect;
 pub(in crate::http) use super::dialect::Problem;
 use super::intake::IntakeError;
 use super::large_responses;
+use crate::fairness::rate_limits::RateExceeded;
 use crate::http::layers::identity::IdentityError;
 use crate::model::claim::Faults;
 use crate::model::{Bug, Refusal};
 use crate::store;
 
-/// Value of `Retry-After`, in seconds.
-pub(in crate::http) const RETRY_AFTER: &str = "1";
+/// Statuses with `Retry-After`, and its value in seconds.
+const RETRIED: [StatusCode; 2] = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+const RETRY_AFTER: u16 = 1;
 
 impl<D: Dialect> Problem<D> {
     pub(in crate::http) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
@@ -26,6 +28,7 @@ impl<D: Dialect> Problem<D> {
             detail,
             allow: None,
             www_authenticate: None,
+            retry_after: RETRIED.contains(&status).then_some(RETRY_AFTER),
             cause: None,
             faults: None,
         }
@@ -147,6 +150,15 @@ impl<D: Dialect> From<large_responses::Refusal> for Problem<D> {
             ),
             large_responses::Refusal::Bug(bug) => bug.into(),
         }
+    }
+}
+
+impl<D: Dialect> From<RateExceeded> for Problem<D> {
+    fn from(RateExceeded { of, wait }: RateExceeded) -> Self {
+        let detail = format!("The {of} sends too many requests (--rate-limit-{of}).");
+        let problem = Self::new(StatusCode::TOO_MANY_REQUESTS, detail);
+        let seconds = u16::try_from(wait.as_secs() + 1).map_or(u16::MAX, |seconds| seconds);
+        Self { retry_after: Some(seconds), ..problem }
     }
 }
 

@@ -67,18 +67,16 @@ impl Dialect for Operator {
     }
 
     fn render(problem: Problem, context: &Context<Self>) -> Response {
-        let Problem { status, code, detail, allow, www_authenticate, .. } = problem;
+        let Problem { status, code, detail, allow, www_authenticate, retry_after, .. } = problem;
         let detail = if detail.is_empty() { api::status::explanation(status) } else { &detail };
         let body = placement::error_body(status, detail, Some(code), &context.request_id);
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(placement::accept::JSON));
-        let retry = status == StatusCode::SERVICE_UNAVAILABLE;
-        let retry = retry.then(|| api::problem::RETRY_AFTER.to_owned());
         for (name, value) in [
             (header::ALLOW, allow),
             (header::WWW_AUTHENTICATE, www_authenticate),
-            (header::RETRY_AFTER, retry),
+            (header::RETRY_AFTER, retry_after.map(|seconds| seconds.to_string())),
         ] {
             if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
                 headers.insert(name, value);
@@ -115,9 +113,17 @@ impl<S: Sync> FromRequestParts<S> for RequestCaller {
 /// Converts a problem of the Placement API.
 impl From<placement::Problem> for Problem {
     fn from(problem: placement::Problem) -> Self {
-        let placement::Problem { status, code, detail, allow, www_authenticate, cause, faults } =
-            problem;
-        Self { status, code, detail, allow, www_authenticate, cause, faults }
+        let placement::Problem {
+            status,
+            code,
+            detail,
+            allow,
+            www_authenticate,
+            retry_after,
+            cause,
+            faults,
+        } = problem;
+        Self { status, code, detail, allow, www_authenticate, retry_after, cause, faults }
     }
 }
 

@@ -10,7 +10,6 @@ use uuid::Uuid;
 use super::dialect::Planner;
 use super::views;
 use crate::auth::keystone::Unavailable;
-use crate::http::api::problem::RETRY_AFTER;
 use crate::http::api::status;
 use crate::planner::rejection::Rejection;
 use crate::planning::{Failure, Work};
@@ -48,8 +47,8 @@ impl Problem {
         if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
             headers.insert(header::ALLOW, allow);
         }
-        if [StatusCode::SERVICE_UNAVAILABLE, StatusCode::TOO_MANY_REQUESTS].contains(&self.status) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }

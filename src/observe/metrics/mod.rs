@@ -32,9 +32,13 @@ const COUNTS: [f64; 13] =
 static COLLECTED: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 
 /// Counters, as name and description.
-const COUNTERS: [(&str, &str); 40] = [
+const COUNTERS: [(&str, &str); 41] = [
     ("berth_requests_total", "Requests handled by the APIs."),
     ("berth_requests_shed_total", "Requests refused because --max-requests were in progress."),
+    (
+        "berth_requests_rate_limited_total",
+        "Requests refused because of --rate-limit-project or --rate-limit-user.",
+    ),
     ("berth_connections_closed_for_room_total", "Idle connections that were closed for new ones."),
     ("berth_accept_errors_total", "Connections that could not be accepted, by reason."),
     ("berth_panics_total", "Panics of any thread."),
@@ -246,6 +250,9 @@ fn start_at_zero() {
     }
     for api in ["placement", "planner"] {
         counter!("berth_requests_shed_total", "api" => api).increment(0);
+    }
+    for of in ["project", "user"] {
+        counter!("berth_requests_rate_limited_total", "of" => of).increment(0);
     }
     set_build_info();
 }

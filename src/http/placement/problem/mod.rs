@@ -14,7 +14,6 @@ use super::accept;
 use super::dialect::{Offered, Placement};
 use super::microversion::{self, Microversion};
 use crate::auth::policy::Denied;
-use crate::http::api::problem::RETRY_AFTER;
 use crate::http::api::status::{explanation, title};
 use crate::model::Refusal;
 use crate::store;
@@ -93,8 +92,8 @@ impl Problem {
         if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
             headers.insert(header::ALLOW, allow);
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
         }
         response
     }
