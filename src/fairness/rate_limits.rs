@@ -24,9 +24,9 @@ pub struct Rate {
 /// The limits; `None`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Of all users of a project together.
+    /// The rate of a project, with all its users.
     pub project: Option<Rate>,
-    /// Of a user, in all projects.
+    /// The rate of a user, in all projects.
     pub user: Option<Rate>,
 }
 

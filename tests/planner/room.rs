@@ -1,6 +1,9 @@
 //! Allocation and release of capacity: the largest that fit, few hosts, holds that expire.
 
+use berth::store::maintenance;
+use berth::store::replicas::Heartbeat;
 use serde_json::{Value, json};
+use sqlx::{Connection, PgConnection};
 use uuid::Uuid;
 
 use crate::requests::{self, PROJECT, claim_on};
@@ -80,6 +83,30 @@ async fn r80_holds_expire() {
     let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
     assert_eq!(counts["expired_holds"], 0);
     site.audit().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_do_not_expire_during_a_maintenance() {
+    let site = Site::new().await;
+    site.racks(1, 1, [8, 1, 1]).await;
+    create(&site.admin(), "s", json!({"a": server("a", 1)})).await;
+    let store = site.app().store.clone();
+    let heartbeat = Heartbeat {
+        id: Uuid::new_v4(),
+        name: "here".to_owned(),
+        address: "127.0.0.1:1".to_owned(),
+        version: "0".to_owned(),
+        readiness: "ready".to_owned(),
+        refresh_ms: 0,
+        connections: 0,
+    };
+    let mut conn = PgConnection::connect_with(&site.database).await.unwrap();
+    maintenance::begin(&mut conn, "the rack moves").await.unwrap();
+    store.report(&heartbeat).await.unwrap();
+    assert!(store.expire_holds(0).await.unwrap().is_empty());
+    maintenance::end(&mut conn).await.unwrap();
+    store.report(&heartbeat).await.unwrap();
+    assert_eq!(store.expire_holds(0).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
