@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
 use sqlx::PgConnection;
 use tokio::time::{Instant, sleep};
 
@@ -170,7 +170,7 @@ async fn carried_out(
 
 fn listed(all: &[Replica], format: ListFormat) -> String {
     match format {
-        ListFormat::Json => format!("{:#}", all.iter().map(view).collect::<Value>()),
+        ListFormat::Json => format!("{:#}", json!(all)),
         ListFormat::Table if all.is_empty() => "no replica has reported within a day".to_owned(),
         ListFormat::Table => columns(
             ["name", "address", "version", "started", "read ms", "connections", "state"],
@@ -196,20 +196,4 @@ fn state(replica: &Replica) -> String {
     }
     let writes = if *refuses_writes { "; refuses writes" } else { "" };
     format!("{readiness}{writes}")
-}
-
-fn view(replica: &Replica) -> Value {
-    json!({
-        "id": replica.id,
-        "name": replica.name,
-        "address": replica.address,
-        "version": replica.version,
-        "started_at": replica.started_at,
-        "silent_seconds": replica.silent_seconds,
-        "readiness": replica.readiness,
-        "refresh_ms": replica.refresh_ms,
-        "connections": replica.connections,
-        "refuses_writes": replica.refuses_writes,
-        "is_drained": replica.is_drained,
-    })
 }

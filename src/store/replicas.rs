@@ -1,6 +1,7 @@
 //! The replicas that run: each writes a row every few seconds, and reads what operators have ordered.
 
 use futures_util::FutureExt;
+use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -27,7 +28,7 @@ pub struct Heartbeat {
 }
 
 /// A replica, as it has last reported.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replica {
     /// The id of its process.
     pub id: Uuid,
@@ -70,6 +71,14 @@ impl Store {
             async move { write(conn, &heartbeat, refuses_writes).await }.boxed()
         });
         written.await
+    }
+
+    /// Lists the replicas that have reported within a day.
+    ///
+    /// # Errors
+    /// The database is unavailable.
+    pub async fn replicas(&self) -> Result<Vec<Replica>> {
+        self.read(|conn| reported(conn).boxed()).await
     }
 
     /// Removes the row of this replica, which stops.
@@ -118,6 +127,10 @@ async fn write(
 /// # Errors
 /// The database is unavailable.
 pub async fn list(conn: &mut PgConnection) -> Result<Vec<Replica>> {
+    Ok(reported(conn).await?)
+}
+
+async fn reported(conn: &mut PgConnection) -> sqlx::Result<Vec<Replica>> {
     let replicas = sqlx::query_as!(
         Replica,
         r#"select id, name, address, version,
@@ -126,7 +139,7 @@ pub async fn list(conn: &mut PgConnection) -> Result<Vec<Replica>> {
                   readiness, refresh_ms, connections, refuses_writes, is_drained
            from replicas order by name, address, started_at"#
     );
-    Ok(replicas.fetch_all(conn).await?)
+    replicas.fetch_all(conn).await
 }
 
 /// Drains a replica, or lets it be ready again. The replica notices when it reports next.

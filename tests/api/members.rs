@@ -66,6 +66,10 @@ async fn replicas_are_listed_and_one_is_drained() {
         assert!(member["version"].as_str().unwrap().starts_with("0."), "{member}");
         assert!(member["connections"].as_i64().unwrap() > 0, "{member}");
     }
+    let served = replicas.servers[1].ask("GET", "/-/v1/members", None).await.unwrap();
+    let served: Value = serde_json::from_str(&served.1).unwrap();
+    let ids = |members: &[Value]| members.iter().map(|it| it["id"].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(served["members"].as_array().unwrap()), ids(&members));
     let table = replicas.carry_out(&["members"]).await;
     assert!(table.starts_with("name ") && table.contains(&addresses[0]), "{table}");
 

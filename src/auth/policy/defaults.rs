@@ -244,6 +244,8 @@ rules! {
     REFUSED = "berth:refused:show", ADMIN_OR_SERVICE,
         "Show requests that were refused or found nothing, of all projects.",
         ["GET /-/v1/refused", "GET /-/v1/refused/{request_id}"];
+    MEMBERS = "berth:members:list", ADMIN_OR_SERVICE,
+        "List the replicas.", ["GET /-/v1/members"];
     FIT = "berth:fit:show", ADMIN_OR_SERVICE,
         "Count how many more of a request fit.", ["GET /-/v1/fit"];
     FRAGMENTATION = "berth:fragmentation:show", ADMIN_OR_SERVICE,

@@ -14,6 +14,7 @@ pub(super) mod explanation;
 mod figures;
 mod fit;
 mod fragmentation;
+mod members;
 mod moves;
 mod providers;
 mod refused;
@@ -61,6 +62,7 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
             "/-/v1/refused/{request_id}",
             [get::<Operator, _, _>(.., rule::REFUSED, refused::show)],
         ),
+        route("/-/v1/members", [get::<Operator, _, _>(.., rule::MEMBERS, members::list)]),
         route("/-/v1/fit", [get::<Operator, _, _>(.., rule::FIT, fit::show)]),
         route(
             "/-/v1/fragmentation",
