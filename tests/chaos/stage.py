@@ -57,7 +57,7 @@ class Stage:
             command = [
                 find_berth(), "serve", "--auth", "noauth2", "--listen", f"127.0.0.1:{placement}",
                 "--planner-listen", f"127.0.0.1:{planner}", "--database-url", self._url(name),
-                "--events", "24",
+                "--events", "24", "--history", "1",
             ]  # fmt: skip
             if self._lease:
                 command += ["--primary-lease", f"{self._lease:g}"]

@@ -13,6 +13,8 @@ use crate::store::audit::audit;
 use crate::store::condition::{self, Server};
 use crate::store::schema::{self, Status};
 
+/// The subject of a database that takes no writes.
+const WRITES: &str = "writes";
 /// Timeout for all queries together.
 const ANSWER_MAX: Duration = Duration::from_mins(2);
 /// Minimum version of PostgreSQL, as the server reports it.
@@ -42,7 +44,9 @@ pub(super) async fn condition(config: &Config) -> Vec<Finding> {
             let server = server(conn, findings).await?;
             findings.push(connections(&server, needed));
             findings.push(durability(&server));
-            findings.extend(space(conn).await);
+            if findings.iter().all(|finding| finding.subject != WRITES) {
+                findings.push(space(conn).await);
+            }
             let is_ours = findings_of_schema(conn, findings).await?;
             standbys(conn, &server, servers, findings).await?;
             long_transactions(conn, &server, findings).await?;
@@ -107,7 +111,7 @@ async fn server(conn: &mut PgConnection, findings: &mut Vec<Finding>) -> store::
         Finding::fine("database", found)
     });
     if let Some((found, advice)) = condition::read_only(conn).await? {
-        findings.push(Finding::failure("writes", found, advice));
+        findings.push(Finding::failure(WRITES, found, advice));
     }
     findings.push(clock(server.clock));
     Ok(server)
@@ -139,17 +143,16 @@ fn connections(server: &Server, needed: i64) -> Finding {
     Finding::fine(SUBJECT, found)
 }
 
-/// Checks that the disk of the database has space. A server that takes no writes is reported otherwise.
-async fn space(conn: &mut PgConnection) -> Option<Finding> {
+/// Checks that the disk of a database that takes writes has space.
+async fn space(conn: &mut PgConnection) -> Finding {
     const SUBJECT: &str = "space";
-    Some(match condition::full_disk(conn).await {
+    match condition::full_disk(conn).await {
         Ok(None) => Finding::fine(SUBJECT, "a temporary table of 1 MiB can be written"),
         Ok(Some(why)) => {
             Finding::failure(SUBJECT, why, "free space on the disk of the database, or enlarge it")
         }
-        Err(error) if error.to_string().contains("read-only transaction") => return None,
         Err(error) => Finding::skipped(SUBJECT, error.to_string()),
-    })
+    }
 }
 
 fn durability(server: &Server) -> Finding {
