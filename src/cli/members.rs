@@ -121,7 +121,7 @@ pub async fn maintenance(options: &MaintenanceOptions) -> Result<String, Failure
         let is_on = state == MaintenanceState::On;
         let count = carried_out(&mut conn, |it| it.refuses_writes == is_on).await?;
         let does = if is_on { "refuse" } else { "accept" };
-        Ok(format!("{count} replicas {does} writes"))
+        Ok(format!("replicas that {does} writes: {count}"))
     })
     .await
 }

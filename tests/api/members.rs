@@ -79,6 +79,11 @@ async fn replicas_are_listed_and_one_is_drained() {
     until("it is not ready", async || ready(0).await == (503, "the replica is drained\n".into()))
         .await;
     assert_eq!(ready(1).await.0, 200);
+    let listen = ["--listen", addresses[0].as_str(), "--planner-listen", "none"];
+    let checked = replicas.berth(&[&["check"], &listen[..]].concat()).await;
+    let checked = String::from_utf8_lossy(&checked.stdout).into_owned();
+    let found = format!("warning  server         {}: the replica is drained\n", addresses[0]);
+    assert!(checked.contains(&found), "{checked}");
     assert_eq!(create(&replicas.servers[0], "host").await.0, 200, "it serves what still comes");
     replicas.carry_out(&["members", "--resume", &addresses[0]]).await;
     until("it is ready again", async || ready(0).await.0 == 200).await;
@@ -105,7 +110,7 @@ async fn in_a_maintenance_all_replicas_refuse_writes_also_after_a_restart() {
     let show = async || replicas.carry_out(&["maintenance"]).await;
     assert_eq!(show().await, "writes are accepted\n");
     let on = ["maintenance", "on", "--reason", "the rack moves"];
-    assert_eq!(replicas.carry_out(&on).await, "2 replicas refuse writes\n");
+    assert_eq!(replicas.carry_out(&on).await, "replicas that refuse writes: 2\n");
     let shown = show().await;
     assert!(shown.starts_with("writes are refused since 20"), "{shown}");
     assert!(shown.ends_with("Z: the rack moves\n"), "{shown}");
@@ -125,7 +130,10 @@ async fn in_a_maintenance_all_replicas_refuse_writes_also_after_a_restart() {
         assert_eq!(server.ask("GET", "/readyz", None).await.unwrap().0, 200);
     }
 
-    assert_eq!(replicas.carry_out(&["maintenance", "off"]).await, "3 replicas accept writes\n");
+    assert_eq!(
+        replicas.carry_out(&["maintenance", "off"]).await,
+        "replicas that accept writes: 3\n"
+    );
     for (nth, server) in replicas.servers.iter().chain([&restarted]).enumerate() {
         assert_eq!(create(server, &format!("host-{nth}")).await.0, 200);
     }

@@ -12,7 +12,7 @@ use crate::auth::keystone::Keystone;
 use crate::cli::health;
 use crate::config::sources::{Source, with_origins};
 use crate::config::{Auth, Config, gone};
-use crate::http::admin::health::Ready;
+use crate::http::admin::health::{DRAINED, Ready};
 use crate::http::edge::listener::Endpoint;
 use crate::server::parts::Parts;
 use crate::server::serve::descriptor_shortage;
@@ -66,17 +66,14 @@ fn configuration(config: &Config, sources: &[Source]) -> Vec<Finding> {
 /// Asks the server that runs with these options whether it is ready.
 async fn server(config: &Config) -> Vec<Finding> {
     const SUBJECT: &str = "server";
+    let advice = "see the failures below, and `journalctl -u berth -p warning`";
     let config = config.clone();
     let outcomes = tokio::task::spawn_blocking(move || health::readiness(&config)).await;
     let finding = |(endpoint, outcome): (Endpoint, io::Result<String>)| match outcome {
         Ok(words) if words == Ready::All.text() => {
             Finding::fine(SUBJECT, format!("{endpoint} is ready"))
         }
-        Ok(words) => Finding::failure(
-            SUBJECT,
-            format!("{endpoint}: {words}"),
-            "see the failures below, and `journalctl -u berth -p warning`",
-        ),
+        Ok(words) => Finding::failure(SUBJECT, format!("{endpoint}: {words}"), advice),
         Err(why) if matches!(why.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => {
             Finding::skipped(SUBJECT, format!("none runs at {endpoint}"))
         }
@@ -85,11 +82,12 @@ async fn server(config: &Config) -> Vec<Finding> {
             format!("{endpoint} accepts connections and does not respond"),
             "the process hangs: save its log, and `systemctl restart berth`",
         ),
-        Err(why) => Finding::failure(
+        Err(why) if why.to_string().ends_with(DRAINED) => Finding::warning(
             SUBJECT,
-            format!("{endpoint}: {why}"),
-            "see the failures below, and `journalctl -u berth -p warning`",
+            format!("{endpoint}: {DRAINED}"),
+            "`berth members --resume` ends that",
         ),
+        Err(why) => Finding::failure(SUBJECT, format!("{endpoint}: {why}"), advice),
     };
     // Addresses that contradict each other are reported by the check of the configuration.
     outcomes.into_iter().flatten().flatten().map(finding).collect()
