@@ -13,14 +13,11 @@ use clap::{Arg, ArgMatches, FromArgMatches};
 use super::commands::{Cli, Command, command};
 use super::overview;
 use crate::config::file::{DEFAULT_PATH, Settings, each_configured};
-use crate::config::sources::{Origin, Source};
+use crate::config::sources::{Origin, PREFIX, Source, variable};
 use crate::config::values::wrong_value;
 use crate::config::{Config, DatabaseOptions, LogOptions, database_url, gone};
 use crate::model::Bug;
 use crate::model::nearest::did_you_mean;
-
-/// Prefix of Berth's environment variables.
-const PREFIX: &str = "BERTH_";
 
 /// Variables that are not options: one for the private PostgreSQL's programs, and those of the build, the tests and
 /// the samples of this repository, which pass their environment on.
@@ -336,8 +333,7 @@ fn is_reported(error: &clap::Error, problems: &[String]) -> bool {
         return false;
     };
     let name = option.trim_start_matches('-').split(' ').next();
-    let variable = name.map(|name| format!("{PREFIX}{}", name.replace('-', "_").to_uppercase()));
-    variable.is_some_and(|variable| problems.iter().any(|problem| problem.contains(&variable)))
+    name.map(variable).is_some_and(|name| problems.iter().any(|problem| problem.contains(&name)))
 }
 
 /// The first sentence of clap's error, without the usage.

@@ -34,6 +34,7 @@ use super::top::TopOptions;
 use super::tree::TreeOptions;
 use super::watch::WatchOptions;
 use super::why::WhyOptions;
+use crate::config::sources::variable;
 use crate::config::{Config, gone};
 use crate::observe::version;
 
@@ -84,7 +85,7 @@ fn configured(arg: Arg, shared: &[String]) -> Arg {
     if !shared.contains(&id) || arg.get_env().is_some() {
         return arg;
     }
-    let arg = arg.env(format!("BERTH_{}", id.to_uppercase()));
+    let arg = arg.env(variable(&id));
     if arg.get_value_names().is_some_and(|names| names == ["BOOL"]) {
         return arg.num_args(0..=1).default_missing_value("true");
     }

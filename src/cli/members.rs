@@ -10,6 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use super::columns::{FormatOptions, ListFormat, columns};
 use super::db_options::DbOptions;
+use crate::http::admin::health::DRAINED;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
@@ -90,7 +91,7 @@ pub async fn members(options: &MembersOptions) -> Result<String, Failure> {
         let replica = find(replicas::list(&mut conn).await?, name)?;
         replicas::set_drained(&mut conn, replica.id, is_drained).await?;
         // A drained replica says so as its readiness.
-        let is_done = |it: &Replica| it.id != replica.id || is_drained == is_not_ready(it);
+        let is_done = |it: &Replica| it.id != replica.id || is_drained == (it.readiness == DRAINED);
         carried_out(&mut conn, is_done).await?;
         let state = if is_drained { "drained" } else { "ready again" };
         Ok(format!("{} ({}) is {state}", replica.name, replica.address))
@@ -124,10 +125,6 @@ pub async fn maintenance(options: &MaintenanceOptions) -> Result<String, Failure
         Ok(format!("replicas that {does} writes: {count}"))
     })
     .await
-}
-
-fn is_not_ready(replica: &Replica) -> bool {
-    replica.readiness == crate::http::admin::health::DRAINED
 }
 
 /// The replica with a name, an address or an id.

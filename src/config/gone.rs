@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, Command};
 
-use super::sources::{Origin, Source};
+use super::sources::{Origin, Source, variable};
 
 const GONE: [&str; 29] = [
     "body-timeout",
@@ -44,10 +44,6 @@ pub fn is_gone(option: &str) -> bool {
 /// Returns whether one of them has this environment variable.
 pub fn has_variable(name: &str) -> bool {
     GONE.iter().any(|option| variable(option) == name)
-}
-
-fn variable(option: &str) -> String {
-    format!("BERTH_{}", option.replace('-', "_").to_uppercase())
 }
 
 /// Lets a command accept them, with any values, without showing them.

@@ -7,6 +7,14 @@ use std::path::PathBuf;
 
 use super::Config;
 
+/// Prefix of Berth's environment variables.
+pub const PREFIX: &str = "BERTH_";
+
+/// Returns the environment variable of an option, which is given by its name or by clap's id.
+pub fn variable(option: &str) -> String {
+    format!("{PREFIX}{}", option.replace('-', "_").to_uppercase())
+}
+
 /// An option with its value and origin.
 #[derive(Debug)]
 pub struct Source {

@@ -16,7 +16,7 @@ use crate::store::replicas::Heartbeat;
 use crate::store::{self, Store};
 
 /// Interval of reports.
-pub(super) const EVERY: Duration = Duration::from_secs(3);
+const EVERY: Duration = Duration::from_secs(3);
 /// Timeout for the last report of a replica that stops.
 const LAST_MAX: Duration = Duration::from_secs(2);
 

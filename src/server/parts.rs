@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::auth::keystone::Keystone;
 use crate::auth::policy::Policy;
 use crate::config::{Auth, Config};
+use crate::http::admin::token::AdminToken;
 use crate::http::edge::tls::Tls;
 use crate::http::layers::cors::Cors;
 use crate::http::layers::identity::{ByToken, Identity};
@@ -23,6 +24,7 @@ pub struct Parts {
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) identity: Identity,
     pub(super) flavors: SetFlavors,
+    pub(super) admin_token: Option<AdminToken>,
 }
 
 impl Parts {
@@ -34,7 +36,7 @@ impl Parts {
         let mut wrong = Vec::new();
         wrong.extend(config.check().err());
         wrong.extend(config.audit.check().err());
-        wrong.extend(config.network.admin_token().err());
+        let admin_token = value_or_collect(config.network.admin_token(), &mut wrong);
         let policy = value_or_collect(Policy::load(config.policy.source()), &mut wrong);
         // It was checked above that certificate and key are given together.
         let tls = config.network.tls().ok().flatten().map(Tls::new).transpose();
@@ -43,7 +45,7 @@ impl Parts {
         let cors = value_or_collect(config.network.cors(), &mut wrong);
         let identity = value_or_collect(identity(config), &mut wrong);
         let flavors = value_or_collect(flavors(config), &mut wrong);
-        match (policy, tls, trusted, cors, identity, flavors) {
+        match (policy, tls, trusted, cors, identity, flavors, admin_token) {
             (
                 Some((policy, warnings)),
                 Some(tls),
@@ -51,9 +53,10 @@ impl Parts {
                 Some(cors),
                 Some(identity),
                 Some(flavors),
+                Some(admin_token),
             ) if wrong.is_empty() => {
                 let tls = tls.map(Arc::new);
-                Ok(Self { policy, warnings, trusted, cors, tls, identity, flavors })
+                Ok(Self { policy, warnings, trusted, cors, tls, identity, flavors, admin_token })
             }
             _ => Err(Failure(wrong.join("\n"))),
         }

@@ -218,14 +218,14 @@ async fn serve_until(
     database: &Database,
 ) -> Result<(), Failure> {
     let Setup { parts, audit, reloading } = setup;
-    let Parts { policy, trusted, cors, tls, identity, flavors, .. } = parts;
+    let Parts { policy, trusted, cors, tls, identity, flavors, admin_token, .. } = parts;
     let policy = Arc::new(policy);
     let opened = Arc::new(OnceLock::new());
     let tasks = Tasks::default();
     tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), reloading));
     let addresses = listening.addresses()?;
     let history = config.history.history.is_some() || config.events.events.is_some();
-    let options = Options { audit, history, ..options(config, cors)? };
+    let options = Options { audit, history, admin_token, ..options(config, cors)? };
     let write_timeout = options.body_timeout;
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
     let waiting = Notify::new();
@@ -390,7 +390,6 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
             project: config.network.rate_limit_project,
             user: config.network.rate_limit_user,
         },
-        admin_token: config.network.admin_token().map_err(Failure)?,
         ..Options::default()
     })
 }

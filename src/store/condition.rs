@@ -8,6 +8,10 @@ use super::error::{Result, described};
 const NAMED_MAX: i64 = 5;
 /// Maximum number of rows of the change log that are counted.
 const ROWS_MAX: i64 = 1_000_000;
+/// Age in seconds of a transaction from which its locks are reported. Berth's own transactions end sooner.
+pub const LONG_LOCK: i32 = 5;
+/// Maximum number of sessions, and of transactions, that are reported.
+pub const REPORTED_MAX: i64 = 5;
 /// SQLSTATE of a disk without free space.
 const DISK_FULL: &str = "53100";
 

@@ -4,15 +4,10 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use super::condition::{LockHolder, lock_holders};
+use super::condition::{LONG_LOCK, LockHolder, REPORTED_MAX, lock_holders};
 use super::primary::Primary;
 use super::recording;
 use crate::observe::log_throttle::LogThrottle;
-
-/// Age in seconds of a transaction from which it is named. Berth's own transactions end sooner.
-const LONG_LOCK: i32 = 5;
-/// Maximum number of sessions that are named.
-const NAMED_MAX: i64 = 5;
 
 /// Reports at most once a minute. Clones share that limit.
 #[derive(Clone, Debug)]
@@ -32,7 +27,8 @@ impl LockReport {
         let Some(writes) = self.throttle.count() else { return };
         let primary = self.primary.clone();
         tokio::spawn(async move {
-            let found = primary.read(|conn| lock_holders(conn, LONG_LOCK, NAMED_MAX).boxed()).await;
+            let found =
+                primary.read(|conn| lock_holders(conn, LONG_LOCK, REPORTED_MAX).boxed()).await;
             match found.as_deref() {
                 Ok([]) => tracing::warn!(
                     writes,

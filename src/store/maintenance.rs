@@ -20,17 +20,13 @@ pub struct Maintenance {
 pub(super) struct KnownMaintenance(Arc<Mutex<Option<String>>>);
 
 impl KnownMaintenance {
-    /// Returns the reason, if there is a maintenance.
-    pub(super) fn reason(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// Refuses a write.
     ///
     /// # Errors
     /// There is a maintenance.
     pub(super) fn check(&self) -> Result<()> {
-        self.reason().map_or(Ok(()), |reason| Err(Error::Maintenance(reason)))
+        let reason = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        reason.map_or(Ok(()), |reason| Err(Error::Maintenance(reason)))
     }
 
     /// Replaces the reason.

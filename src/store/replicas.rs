@@ -63,8 +63,9 @@ impl Store {
         let reason = self.primary().read(|conn| {
             sqlx::query_scalar!("select reason from maintenance").fetch_optional(conn).boxed()
         });
-        self.maintenance.set(reason.await?);
-        let refuses_writes = self.maintenance.reason().is_some();
+        let reason = reason.await?;
+        let refuses_writes = reason.is_some();
+        self.maintenance.set(reason);
         let heartbeat = heartbeat.clone();
         let written = self.primary().read(|conn| {
             let heartbeat = heartbeat.clone();

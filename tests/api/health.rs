@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::metrics::metrics_of;
 use crate::support::app::Berth;
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::{PATIENCE, Served, get, wide};
@@ -91,8 +92,7 @@ async fn a_replica_is_not_ready_while_the_schema_does_not_serve_it() {
 
 /// Metrics of a server in a process of its own; those of this process belong to all tests.
 async fn has_metrics(server: &Server, admin: &str, wanted: &[&str]) {
-    let response = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
-    let metrics = response.text().await.unwrap();
+    let metrics = metrics_of(server, admin).await;
     for series in wanted {
         assert!(metrics.lines().any(|line| line == *series), "{series}: {metrics}");
     }

@@ -294,7 +294,7 @@ async fn served_with_keystone(directory: &Path, admin: &str, url: &str) -> Serve
 }
 
 /// Reads the metrics of a server.
-async fn metrics_of(server: &Server, admin: &str) -> String {
+pub(crate) async fn metrics_of(server: &Server, admin: &str) -> String {
     let answer = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
     answer.text().await.unwrap()
 }

@@ -59,8 +59,8 @@ pub(super) fn survey(case: &Case<'_>, budget: &mut Budget<'_>) -> Survey {
         hosts.iter().enumerate().map(|(nth, host)| (host.root, nth)).collect();
     let mut sorts = sorts(case, &filter, &number);
     if !budget.is_spent() {
+        let all = AllHosts { hosts: &hosts, filter: &filter, number: &number };
         for sort in sorts.iter_mut().filter(|sort| !sort.stays).take(SORTS_MAX) {
-            let all = AllHosts { hosts: &hosts, filter: &filter, number: &number };
             count(case, &all, sort, budget);
         }
     }

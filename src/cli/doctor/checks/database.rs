@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::server::database::Database;
 use crate::store;
 use crate::store::audit::audit;
-use crate::store::condition::{self, Server};
+use crate::store::condition::{self, LONG_LOCK, REPORTED_MAX, Server};
 use crate::store::schema::{self, Status};
 
 /// The subject of a database that takes no writes.
@@ -22,11 +22,8 @@ const OLDEST_VERSION: i32 = 130_000;
 /// Maximum lag of a standby: bytes of WAL, and seconds.
 const LAG_BYTES: i64 = 64 << 20;
 const LAG_SECONDS: f64 = 30.0;
-/// Age in seconds from which a transaction is reported, and maximum number of reported ones.
+/// Age in seconds from which a transaction is reported.
 const LONG_TRANSACTION: i32 = 300;
-const NAMED_MAX: i64 = 5;
-/// Age in seconds of a transaction from which its locks are reported. Berth's own transactions end sooner.
-const LONG_LOCK: i32 = 5;
 /// Maximum rows and bytes of the change log. At some hundred claims per second it has tens of thousands of rows.
 const LOG_ROWS: i64 = 1_000_000;
 const LOG_BYTES: i64 = 1 << 30;
@@ -263,7 +260,7 @@ async fn long_transactions(
     findings: &mut Vec<Finding>,
 ) -> store::Result<()> {
     const SUBJECT: &str = "transactions";
-    let open = condition::long_transactions(conn, LONG_TRANSACTION, NAMED_MAX).await?;
+    let open = condition::long_transactions(conn, LONG_TRANSACTION, REPORTED_MAX).await?;
     if open.is_empty() {
         let found = format!("none is open for more than {LONG_TRANSACTION} s");
         findings.push(if server.sees_all {
@@ -284,7 +281,7 @@ async fn long_transactions(
 
 /// Reports sessions that keep rows locked: claims of these rows get 503.
 async fn locks(conn: &mut PgConnection, findings: &mut Vec<Finding>) -> store::Result<()> {
-    for holder in condition::lock_holders(conn, LONG_LOCK, NAMED_MAX).await? {
+    for holder in condition::lock_holders(conn, LONG_LOCK, REPORTED_MAX).await? {
         let (place, tables, seconds) = (holder.place, holder.tables, holder.seconds);
         findings.push(Finding::failure(
             "locks",
