@@ -1,4 +1,4 @@
-"""The files in deploy/: the manifests against the schemas of Kubernetes, the dashboard against that of Grafana, and HAProxy
+"""The files in deploy/: the Helm chart against the schemas of Kubernetes, the dashboard against that of Grafana, and HAProxy
 with real replicas; nginx with the configurations of docs/operating/network.md; and what shells and `man` read.
 
 HAProxy runs with deploy/haproxy.cfg, except that the names of the replicas are addresses of this machine. Its clients
@@ -28,6 +28,7 @@ import urllib.request
 
 import kubernetes_validate
 import yaml
+from charts import CHART, helm, rendered
 from harness.environment import REPOSITORY, TARGET
 from harness.postgres import Cluster
 from harness.servers import find_berth
@@ -179,22 +180,35 @@ def scraped_by(manifests: list[dict]) -> set[tuple[str, str]]:
 
 
 class Manifests(unittest.TestCase):
-    def test_every_manifest_is_what_kubernetes_expects(self) -> None:
-        kinds = []
-        for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")):
-            for manifest in yaml.safe_load_all(path.read_text()):
-                kinds.append(manifest["kind"])
-                if not manifest["apiVersion"].startswith("monitoring.coreos.com/"):
-                    kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
-        for kind in ("Job", "Deployment", "Service", "PodDisruptionBudget", "ServiceMonitor"):
-            self.assertIn(kind, kinds)
+    def test_the_chart_makes_manifests_that_kubernetes_expects(self) -> None:
+        linted = helm("lint", "--strict", str(CHART))
+        self.assertEqual(linted.returncode, 0, linted.stdout)
+        manifests = rendered("monitoring=true", "env[0].name=RUST_BACKTRACE", "env[0].value=full")
+        for manifest in manifests:
+            if not manifest["apiVersion"].startswith("monitoring.coreos.com/"):
+                kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+        kinds = {manifest["kind"] for manifest in manifests}
+        always = {"ConfigMap", "Deployment", "Service", "PodDisruptionBudget"}
+        self.assertEqual(kinds, always | {"Job", "ServiceMonitor", "ScrapeConfig"})
+        self.assertEqual({it["kind"] for it in rendered("database.migrate=false")}, always)
+
+    def test_the_chart_takes_over_its_values_and_refuses_unknown_ones(self) -> None:
+        manifests = rendered("replicas=5", "image.repository=registry/berth", "database.secret=db", "config=log = \"warn\"")
+        (deployment,) = (it for it in manifests if it["kind"] == "Deployment")
+        self.assertEqual(deployment["spec"]["replicas"], 5)
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        self.assertEqual(container["image"], "registry/berth:0.1.0")
+        self.assertEqual(container["env"][0]["valueFrom"]["secretKeyRef"], {"name": "db", "key": "url"})
+        self.assertIn('log = "warn"', next(it["data"]["berth.toml"] for it in manifests if it["kind"] == "ConfigMap"))
+        refused = helm("template", "prod", str(CHART), "--set", "replica=5")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("'replica' not allowed", refused.stderr)
 
     def test_prometheus_scrapes_under_the_jobs_that_the_alerts_name(self) -> None:
         rules = yaml.safe_load((DEPLOY / "prometheus" / "berth.rules.yml").read_text())["groups"]
         alerts = {rule["alert"]: rule["expr"] for group in rules for rule in group["rules"]}
         named = {job for expression in alerts.values() for job in re.findall(r'job="([^"]*)"', expression)}
-        manifests = [it for path in (DEPLOY / "kubernetes").glob("*.yaml") for it in yaml.safe_load_all(path.read_text())]
-        scraped = scraped_by(manifests)
+        scraped = scraped_by(rendered("monitoring=true"))
         head = (DEPLOY / "prometheus" / "berth.rules.yml").read_text().split("groups:")[0]
         self.assertEqual(named, {"berth"})
         self.assertEqual(scraped, {("berth", "/metrics"), ("berth-cloud", "/metrics/cloud")})
@@ -203,8 +217,7 @@ class Manifests(unittest.TestCase):
             self.assertEqual({(job, path or "/metrics") for job, path in written}, scraped)
 
     def test_the_configuration_of_the_deployment_is_one(self) -> None:
-        manifests = yaml.safe_load_all((DEPLOY / "kubernetes" / "berth.yaml").read_text())
-        text = next(it["data"]["berth.toml"] for it in manifests if it["kind"] == "ConfigMap")
+        text = next(it["data"]["berth.toml"] for it in rendered() if it["kind"] == "ConfigMap")
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "berth.toml"
             path.write_text(text)
@@ -217,7 +230,7 @@ class Manifests(unittest.TestCase):
         grace = int(re.search(r"^#shutdown-grace = (\d+)$", sample, re.MULTILINE)[1])
         unit = (REPOSITORY / "samples" / "berth.service").read_text()
         replica = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["berth-1"]
-        manifests = list(yaml.safe_load_all((DEPLOY / "kubernetes" / "berth.yaml").read_text()))
+        manifests = rendered()
         options = next(it["data"]["berth.toml"] for it in manifests if it["kind"] == "ConfigMap")
         pod = next(it["spec"]["template"]["spec"] for it in manifests if it["kind"] == "Deployment")
         checks = re.search(r"inter (\d+)s fall (\d+)", (DEPLOY / "haproxy.cfg").read_text())
