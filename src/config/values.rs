@@ -37,7 +37,10 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Parses a duration in seconds, which may be 0.
 pub(super) fn seconds_or_none(text: &str) -> Result<Duration, String> {
-    if text == "0" { Ok(Duration::ZERO) } else { seconds(text) }
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    seconds(text).map_err(|why| why.replace("more than 0", "0 or more"))
 }
 
 /// Parses a secret, which must not be empty.

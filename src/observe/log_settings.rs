@@ -87,6 +87,9 @@ fn parse(directives: &str) -> Result<EnvFilter, String> {
         let level = match directive.rsplit_once('=') {
             // The fields of a span can contain `=`, too.
             _ if directive.contains('[') => continue,
+            Some((module, _)) if module.contains(char::is_whitespace) => {
+                return Err("there must be commas between directives".to_owned());
+            }
             Some((_, level)) => level,
             None if directive.contains("::") => continue,
             None => directive,

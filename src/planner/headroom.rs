@@ -21,7 +21,7 @@ impl FromStr for HeadroomShare {
 
     /// `CLASS=PERCENT`
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || format!("{text:?} must be CLASS=PERCENT, such as VCPU=10");
+        let form = || "must be CLASS=PERCENT, such as VCPU=10".to_owned();
         let (class, percent) = text.trim().split_once('=').ok_or_else(form)?;
         let fits = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
         if class.is_empty() || !class.bytes().all(fits) {

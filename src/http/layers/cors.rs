@@ -67,8 +67,10 @@ impl Cors {
     /// The origin that cannot be part of a header.
     pub fn new(origins: &[String]) -> Result<Self, String> {
         let value = |origin: &String| {
-            HeaderValue::from_str(origin)
-                .map_err(|_| format!("--cors-allowed-origin: {origin:?} is no origin"))
+            let header = HeaderValue::from_str(origin).ok().filter(|_| is_origin(origin));
+            let why =
+                || format!("--cors-allowed-origin: {origin:?} must be https://HOST[:PORT] or *");
+            header.ok_or_else(why)
         };
         Ok(Self {
             origins: origins.iter().map(value).collect::<Result<_, _>>()?,
@@ -158,6 +160,12 @@ pub(in crate::http) fn share(cors: &Arc<Cors>, request: &mut Request) -> Before 
         cors.share(origin.as_ref(), response.headers_mut());
         response
     }))
+}
+
+/// Returns whether browsers may send a text as `Origin`, or it is `*`.
+fn is_origin(text: &str) -> bool {
+    let host = text.split_once("://").map(|(_, host)| host);
+    text == "*" || host.is_some_and(|host| !host.is_empty() && !host.contains('/'))
 }
 
 /// Returns the names in a list of headers.
