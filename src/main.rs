@@ -72,6 +72,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::UpgradeCheck(options) => {
             examine(options.format, checks::upgrade_check(&options.config, &sources))
         }
+        Command::Config(ConfigCommand::Show(options)) => show(cli::config_show(&options)),
         Command::Config(ConfigCommand::Sample) => Ok(printed(&cli::sample())),
         Command::Policy(command) => policy(&command),
         Command::Aggregate(command) => show(cli::aggregate(&command)),
@@ -80,6 +81,7 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::History(options) => show(cli::history(&options)),
         Command::Members(options) => show(cli::members(&options)),
         Command::Maintenance(options) => show(cli::maintenance(&options)),
+        Command::Debug(options) => show(cli::debug(&options, &sources)),
         Command::Ls(options) => show(cli::ls(&options)),
         Command::Show(options) => show(cli::show(&options)),
         Command::Top(options) => show(cli::top(&options)),
@@ -297,10 +299,7 @@ fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure
     for why in gone::warnings(sources).chain(warnings) {
         report(&format!("warning: {why}"));
     }
-    let in_force = sources.iter().filter(|source| !gone::is_gone(&source.option));
-    for Source { option, value, origin, .. } in in_force {
-        out(&format!("{option} = {value} ({origin})"));
-    }
+    out(&cli::option_lines(&gone::in_force(sources)));
     if !options.online {
         return Ok(ExitCode::SUCCESS);
     }

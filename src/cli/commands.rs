@@ -10,8 +10,10 @@ use super::candidates::CandidatesOptions;
 use super::claim::{ClaimOptions, ReleaseOptions};
 use super::compare::CompareOptions;
 use super::config_import::ImportOptions;
+use super::config_show::ShowConfigOptions;
 use super::db::{DumpOptions, GrantsOptions, RestoreOptions, ShellOptions};
 use super::db_options::DbOptions;
+use super::debug::DebugOptions;
 use super::doctor::{CheckOptions, DoctorOptions};
 use super::explain::ExplainOptions;
 use super::fit::FitOptions;
@@ -187,6 +189,12 @@ pub enum Command {
     /// count.
     #[command(visible_alias = "check")]
     Doctor(Box<DoctorOptions>),
+    /// Collect what is needed to find the cause of a problem, as a tar file of texts.
+    ///
+    /// The findings of `check`, the options, the replicas, the metrics twice, a report on the database (settings,
+    /// sessions, locks, sizes, slow statements), the log of the unit and facts about the machine; without passwords and
+    /// tokens. Takes the options of `serve`, and changes nothing.
+    Debug(Box<DebugOptions>),
     /// Show the replicas with their state, or drain one.
     ///
     /// Reads what each replica reports to the database every three seconds: name, address, version, start, the time of
@@ -338,6 +346,11 @@ pub enum DbCommand {
 pub enum ConfigCommand {
     /// Check the options of `serve`, and print each value and its source.
     Check(Box<CheckOptions>),
+    /// Show the options of a running server, with the source of each value.
+    ///
+    /// Asks the server itself, which knows the values it was started with and those a reload has changed. Secrets are
+    /// shown as `(set)`.
+    Show(Box<ShowConfigOptions>),
     /// Print a configuration file with every option, its description and its default.
     Sample,
     /// Convert an OpenStack Placement configuration file (placement.conf).

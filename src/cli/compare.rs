@@ -144,7 +144,7 @@ pub async fn run(options: &CompareOptions) -> Result<(String, u8), Failure> {
     let compared = compare::compare(&left, &right, &options.what(), explained).await;
     let report = compared.map_err(|why| Failure(why.to_string()))?;
     if let Some(file) = file {
-        file.write(&report.json())?;
+        file.write(report.json())?;
     }
     let text = if options.json { report.json() } else { report.words() };
     Ok((text, code(&report)))

@@ -1,4 +1,4 @@
-//! Health probe: asks a running server whether it responds or is ready.
+//! Requests to a running server on this machine: whether it responds or is ready, and its metrics.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv6Addr, SocketAddr, TcpStream};
@@ -22,6 +22,10 @@ use crate::server::failure::Failure;
 
 /// Timeout for each step.
 const STEP_MAX: Duration = Duration::from_secs(5);
+/// Maximum length of the response to a probe, in bytes.
+const PROBE_RESPONSE_MAX: u64 = 4096;
+/// Maximum length of the metrics, in bytes.
+const METRICS_MAX: u64 = 16 << 20;
 
 /// Options of `health`: those of `serve` for reaching the server.
 #[derive(Args, Clone, Debug)]
@@ -196,44 +200,79 @@ fn is_same(listener: &Endpoint, target: &Endpoint) -> bool {
 /// # Errors
 /// It does not respond, or not with 200.
 pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<String> {
-    let request = probe.request();
-    let response = match endpoint {
-        Endpoint::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(STEP_MAX))?;
-            stream.set_write_timeout(Some(STEP_MAX))?;
-            ask(stream, &request)?
+    let response = exchange(endpoint, with_tls, &probe.request(), PROBE_RESPONSE_MAX);
+    let response = match (response, probe) {
+        // A server that demands a client certificate is alive.
+        (Err(error), Probe::Answers) if requires_certificate(&error) => return Ok(String::new()),
+        (Err(error), Probe::IsReady) if requires_certificate(&error) => {
+            let why = "it demands a client certificate; ask its --admin-listen instead";
+            return Err(io::Error::other(why));
         }
-        Endpoint::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(&reachable(*address), STEP_MAX)?;
-            stream.set_read_timeout(Some(STEP_MAX))?;
-            stream.set_write_timeout(Some(STEP_MAX))?;
-            let response =
-                if with_tls { ask(encrypted(stream)?, &request) } else { ask(stream, &request) };
-            match (response, probe) {
-                // A server that demands a client certificate is alive.
-                (Err(error), Probe::Answers) if requires_certificate(&error) => {
-                    return Ok(String::new());
-                }
-                (Err(error), Probe::IsReady) if requires_certificate(&error) => {
-                    let why = "it demands a client certificate; ask its --admin-listen instead";
-                    return Err(io::Error::other(why));
-                }
-                (outcome, _) => outcome?,
-            }
-        }
+        (outcome, _) => outcome?,
     };
     let words = response.split_once("\r\n\r\n").map_or("", |(_, body)| body.trim());
     if response.starts_with("HTTP/1.1 200 ") {
         return Ok(words.to_owned());
     }
-    let status = response.lines().next().unwrap_or("nothing").to_owned();
+    let status = status_line(&response);
     Err(io::Error::other(match (probe, words) {
         (Probe::IsReady, words) if !words.is_empty() => {
             format!("it responded with {status}: {words}")
         }
         (Probe::Answers | Probe::IsReady, _) => format!("it responded with {status}"),
     }))
+}
+
+/// Sends a request to an endpoint, and returns the response with its head, of at most this number of bytes.
+fn exchange(
+    endpoint: &Endpoint,
+    with_tls: bool,
+    request: &str,
+    at_most: u64,
+) -> io::Result<String> {
+    match endpoint {
+        Endpoint::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(STEP_MAX))?;
+            stream.set_write_timeout(Some(STEP_MAX))?;
+            ask(stream, request, at_most)
+        }
+        Endpoint::Tcp(address) => {
+            let stream = TcpStream::connect_timeout(&reachable(*address), STEP_MAX)?;
+            stream.set_read_timeout(Some(STEP_MAX))?;
+            stream.set_write_timeout(Some(STEP_MAX))?;
+            if with_tls {
+                ask(encrypted(stream)?, request, at_most)
+            } else {
+                ask(stream, request, at_most)
+            }
+        }
+    }
+}
+
+fn status_line(response: &str) -> &str {
+    response.lines().next().unwrap_or("nothing")
+}
+
+/// Reads the metrics of the server that has this configuration.
+///
+/// # Errors
+/// It serves none, or does not respond.
+pub fn metrics(config: &Config) -> Result<String, String> {
+    let endpoints = config.network.admin_endpoints()?;
+    let endpoint = endpoints.first().ok_or("there is no --admin-listen")?;
+    let token = config.network.admin_token()?;
+    let token =
+        token.map_or_else(String::new, |it| format!("Authorization: {}\r\n", it.authorization()));
+    let request =
+        format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
+    let with_tls = config.network.admin_tls && matches!(endpoint, Endpoint::Tcp(_));
+    let response = exchange(endpoint, with_tls, &request, METRICS_MAX);
+    let response = response.map_err(|error| format!("{endpoint}: {error}"))?;
+    match response.split_once("\r\n\r\n") {
+        Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
+        _ => Err(format!("{endpoint}: {}", status_line(&response))),
+    }
 }
 
 /// An address at which a server that listens on all addresses can be reached.
@@ -245,10 +284,10 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-fn ask(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+fn ask(mut stream: impl Read + Write, request: &str, at_most: u64) -> io::Result<String> {
     stream.write_all(request.as_bytes())?;
     let mut response = String::new();
-    stream.take(4096).read_to_string(&mut response)?;
+    stream.take(at_most).read_to_string(&mut response)?;
     Ok(response)
 }
 

@@ -130,7 +130,7 @@ pub async fn run(options: &DataImportOptions) -> Result<String, Failure> {
         ImportOutcome::Message(words) => return Ok(words),
     };
     let words = report.words();
-    if let Some(Err(failure)) = file.map(|file| file.write(&report.json())) {
+    if let Some(Err(failure)) = file.map(|file| file.write(report.json())) {
         // The import has succeeded even if the report cannot be written.
         print_line(&words);
         return Err(failure);

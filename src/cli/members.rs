@@ -165,7 +165,8 @@ async fn carried_out(
     }
 }
 
-fn listed(all: &[Replica], format: ListFormat) -> String {
+/// Lists replicas, as `berth members` does.
+pub(super) fn listed(all: &[Replica], format: ListFormat) -> String {
     match format {
         ListFormat::Json => format!("{:#}", json!(all)),
         ListFormat::Table if all.is_empty() => "no replica has reported within a day".to_owned(),

@@ -10,8 +10,10 @@ mod columns;
 mod commands;
 mod compare;
 mod config_import;
+mod config_show;
 mod db;
 mod db_options;
+mod debug;
 pub mod doctor;
 mod explain;
 mod fit;
@@ -50,9 +52,11 @@ pub use self::claim::{claim, release};
 pub use self::commands::{Cli, Command, ConfigCommand, DbCommand, command};
 pub use self::compare::{CompareOptions, run as compare};
 pub use self::config_import::run as config_import;
+pub use self::config_show::{lines as option_lines, run as config_show};
 pub use self::db::{
     DumpOptions, GrantsOptions, RestoreOptions, ShellOptions, dump, faults, grants, restore, shell,
 };
+pub use self::debug::run as debug;
 pub use self::doctor::{CheckOptions, FindingFormat, findings};
 pub use self::explain::run as explain;
 pub use self::fit::run as fit;

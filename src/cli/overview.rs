@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue};
 /// The commands by what they are for.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run", &["serve", "members", "maintenance", "db", "config", "policy", "completions", "man"]),
-    ("Check", &["doctor", "health", "upgrade-check"]),
+    ("Check", &["doctor", "health", "debug", "upgrade-check"]),
     ("Look at a cloud", &["ls", "show", "tree", "top", "watch", "history"]),
     ("Ask why, and how many more fit", &["why", "explain", "candidates", "fit", "fragmentation"]),
     ("Plan", &["moves", "drain", "rebalance", "flavor", "aggregate", "group"]),
@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// Commands that do not exist, and what to use instead.
-const WRONG_NAMES: [(&str, &str); 9] = [
+const WRONG_NAMES: [(&str, &str); 8] = [
     ("status", "`berth health --ready` asks the server, `berth db status` the schema"),
     ("version", "`berth --version`"),
     ("start", "`berth serve`"),
@@ -23,8 +23,10 @@ const WRONG_NAMES: [(&str, &str); 9] = [
     ("restore", "`berth db restore`"),
     ("migrate", "`berth db migrate`"),
     ("logs", "`journalctl -u berth`"),
-    ("config show", "`berth config check` shows each value and its source"),
-    ("config dump", "`berth config check` shows each value and its source"),
+    (
+        "config dump",
+        "`berth config show` shows the options of a running server, `berth config check` those of the files",
+    ),
 ];
 
 /// Shows the subcommands in groups.
@@ -68,7 +70,7 @@ mod tests {
     fn names_that_people_try_first_have_advice() {
         for (words, tip) in [
             (&["status"][..], "`berth db status` the schema\n"),
-            (&["config", "show"], "tip: `berth config check` shows each value and its source\n"),
+            (&["config", "dump"], "tip: `berth config show` shows the options of a running server"),
             (&["tre"], "tip: a similar subcommand exists: 'tree'\n"),
         ] {
             let arguments = ["berth"].iter().chain(words);

@@ -44,12 +44,12 @@ impl ReportFile {
     ///
     /// # Errors
     /// It cannot be written. The previous file is kept.
-    pub(super) fn write(mut self, text: &str) -> Result<(), Failure> {
-        self.try_write(text).map_err(|error| failed(&self.path, &error))
+    pub(super) fn write(mut self, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
+        self.try_write(contents.as_ref()).map_err(|error| failed(&self.path, &error))
     }
 
-    fn try_write(&mut self, text: &str) -> io::Result<()> {
-        self.file.write_all(text.as_bytes())?;
+    fn try_write(&mut self, contents: &[u8]) -> io::Result<()> {
+        self.file.write_all(contents)?;
         let Some(draft) = &self.draft else { return Ok(()) };
         self.file.sync_all()?;
         fs::rename(draft, &self.path)?;

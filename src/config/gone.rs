@@ -3,6 +3,7 @@
 use clap::{Arg, ArgAction, Command};
 
 use super::sources::{Origin, Source, variable};
+use crate::http::current_options::OptionInForce;
 
 const GONE: [&str; 29] = [
     "body-timeout",
@@ -53,6 +54,12 @@ pub fn accept(command: Command) -> Command {
         let arg = Arg::new(option.replace('-', "_")).long(option).env(variable(option));
         arg.action(ArgAction::Append).num_args(0..=1).hide(true)
     }))
+}
+
+/// Returns the options that have an effect.
+pub fn in_force(sources: &[Source]) -> Vec<OptionInForce> {
+    let in_force = sources.iter().filter(|source| !is_gone(&source.option));
+    in_force.map(Source::in_force).collect()
 }
 
 /// Returns a warning for each one that is set.

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::Config;
+use crate::http::current_options::{CurrentOptions, OptionInForce};
 
 /// Prefix of Berth's environment variables.
 pub const PREFIX: &str = "BERTH_";
@@ -26,6 +27,14 @@ pub struct Source {
     pub origin: Origin,
     /// A hash of the value, including secrets, that is stable for the life of this process.
     pub digest: u64,
+}
+
+impl Source {
+    /// Shows the option.
+    pub fn in_force(&self) -> OptionInForce {
+        let (option, value) = (self.option.clone(), self.value.clone());
+        OptionInForce { option, value, origin: self.origin.to_string() }
+    }
 }
 
 /// Origin of an option's value.
@@ -89,4 +98,6 @@ pub struct Reloading {
     pub started_with: Digests,
     /// Reads the options as the command line, environment and file give them now.
     pub read_options: ReadOptions,
+    /// The options in force, as operators see them.
+    pub current: CurrentOptions,
 }

@@ -1,17 +1,26 @@
-//! Options of traces.
+//! Options of slow requests and traces.
+
+use std::time::Duration;
 
 use clap::Args;
 
+use super::values::seconds_or_none;
 use crate::http_client::http_url;
 use crate::observe::telemetry::TraceSettings;
 
 /// Path of the collector's endpoint for spans, below its URL.
 const SPANS: [&str; 2] = ["v1", "traces"];
 
-/// Options of traces.
+/// Options of slow requests and traces.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Traces")]
+#[command(next_help_heading = "Slow requests and traces")]
 pub struct TraceOptions {
+    /// Log a warning of each request that takes longer than this many seconds; 0: of none.
+    ///
+    /// The warning says where the time went: waiting for turns, locks or the database, searching, sending and so on.
+    #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds_or_none)]
+    pub slow_request: Duration,
+
     /// Send traces of requests to the OpenTelemetry collector at this URL, such as
     /// `http://127.0.0.1:4318`. Default: no traces.
     ///
@@ -29,6 +38,11 @@ pub struct TraceOptions {
 }
 
 impl TraceOptions {
+    /// The time after which a request is slow; `None`: no request is.
+    pub fn slow_request(&self) -> Option<Duration> {
+        Some(self.slow_request).filter(|after| !after.is_zero())
+    }
+
     /// The settings of the export; `None` without --otlp-endpoint.
     ///
     /// # Errors
@@ -52,10 +66,16 @@ fn ratio(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::{TraceOptions, ratio};
 
     fn endpoint(text: &str) -> Result<String, String> {
-        let options = TraceOptions { otlp_endpoint: Some(text.to_owned()), otlp_sample_ratio: 1.0 };
+        let options = TraceOptions {
+            slow_request: Duration::ZERO,
+            otlp_endpoint: Some(text.to_owned()),
+            otlp_sample_ratio: 1.0,
+        };
         options.settings().map(|settings| settings.unwrap().endpoint.to_string())
     }
 

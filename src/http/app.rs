@@ -13,6 +13,7 @@ use crate::fairness::watch::Watch;
 use crate::http::admin::token::AdminToken;
 use crate::http::api::large_responses::LargeResponses;
 use crate::http::api::refused::{RefusedRequests, RefusedSettings};
+use crate::http::current_options::CurrentOptions;
 use crate::http::layers::cors::Cors;
 use crate::http::layers::identity::Identity;
 use crate::http::layers::proxy::Trusted;
@@ -45,6 +46,8 @@ pub struct App {
     pub identity: Identity,
     /// Trusted proxies.
     pub trusted: Arc<Trusted>,
+    /// The options that operators have set, for operators.
+    pub(super) current_options: CurrentOptions,
     /// The clock.
     pub clock: Clock,
     /// One permit for each request that is served at once.
@@ -103,6 +106,7 @@ impl App {
             options: Arc::new(options),
             identity: Identity::default(),
             trusted: Arc::default(),
+            current_options: CurrentOptions::default(),
             clock: system_clock,
             search_turns: Turns::new(half_the_processors(), half_the_processors()),
             questions: Turns::bounded(
@@ -134,6 +138,12 @@ impl App {
     #[must_use]
     pub fn with_trusted_proxies(self, trusted: Trusted) -> Self {
         Self { trusted: Arc::new(trusted), ..self }
+    }
+
+    /// Replaces the options that operators see.
+    #[must_use]
+    pub fn with_current_options(self, current_options: CurrentOptions) -> Self {
+        Self { current_options, ..self }
     }
 
     /// Replaces the policy.
@@ -206,6 +216,8 @@ pub struct Options {
     pub history: bool,
     /// Cross-origin settings; `None`: no CORS headers are sent.
     pub cors: Option<Cors>,
+    /// Time after which a request is slow, which is logged; `None`: no request is.
+    pub slow_request: Option<Duration>,
     /// Settings of the planner.
     pub planner: PlannerSettings,
     /// Capacity that plans leave free.
@@ -311,6 +323,7 @@ impl Default for Options {
             audit: None,
             history: false,
             cors: None,
+            slow_request: None,
             planner: PlannerSettings::default(),
             headroom: Vec::new(),
             refused: RefusedSettings::default(),

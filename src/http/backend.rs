@@ -82,7 +82,7 @@ impl Backend {
                 }
                 Either::Right(Either::Right(audited.clone().oneshot(request)))
             });
-            middleware::stack(apis, write_error(api), Arc::clone(trusted), options.cors.clone())
+            middleware::stack(apis, write_error(api), Arc::clone(trusted), &options)
         };
         let (placement, planner) = (stack(Api::Placement), stack(Api::Planner));
         Self { options, readiness, opened, placement, planner }

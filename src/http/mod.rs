@@ -17,6 +17,7 @@ pub(crate) mod api;
 pub mod app;
 pub mod backend;
 mod connection;
+pub mod current_options;
 pub mod edge;
 pub mod layers;
 pub mod operator;

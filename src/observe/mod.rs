@@ -8,5 +8,6 @@ pub mod printable;
 pub(crate) mod request_context;
 pub(crate) mod spans;
 pub mod telemetry;
+pub(crate) mod times;
 pub(crate) mod trace_context;
 pub mod version;

@@ -1,17 +1,26 @@
 //! Spans of traces: the waiting times and the work of a request.
 //!
-//! [`span!`] opens a span below the current one. Spans are made only while traces are exported
-//! (`--otlp-endpoint`); otherwise a span costs one comparison. Log lines never show them: a separate span, which is
+//! [`span!`] opens a span below the current one. Spans are exported only with `--otlp-endpoint`, and their times added
+//! up for each request only with `--slow-request`; without both, a span costs two comparisons. Log lines never show them: a separate span, which is
 //! always enabled and in no trace, attributes a line to its request.
 //!
 //! Work on other threads and in other tasks belongs to a request only if it is started within its span:
 //! by [`spawn_blocking`], or with `in_current_span`.
 
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
 use tokio::task::JoinHandle;
-use tracing::Span;
+use tracing::instrument::Instrumented;
+use tracing::span::EnteredSpan;
+use tracing::{Instrument as _, Span};
+
+use crate::observe::times::Timer;
 
 /// The target of spans that appear only in traces.
 pub(crate) const TARGET: &str = "berth::span";
@@ -24,14 +33,95 @@ pub(crate) const REQUESTS: &str = "berth::requests";
 /// Makes a span with a name and fields, below the current one or `parent`. Names of fields follow
 /// OpenTelemetry's conventions.
 macro_rules! span {
-    (parent: $parent:expr, $($rest:tt)*) => {
-        tracing::info_span!(target: $crate::observe::spans::TARGET, parent: $parent, $($rest)*)
+    (parent: $parent:expr, $name:literal $($rest:tt)*) => {
+        $crate::observe::spans::TimedSpan::within($parent, $name, tracing::info_span!(
+            target: $crate::observe::spans::TARGET, parent: $parent, $name $($rest)*
+        ))
     };
-    ($($rest:tt)*) => {
-        tracing::info_span!(target: $crate::observe::spans::TARGET, $($rest)*)
+    ($name:literal $($rest:tt)*) => {
+        $crate::observe::spans::TimedSpan::new($name, tracing::info_span!(
+            target: $crate::observe::spans::TARGET, $name $($rest)*
+        ))
     };
 }
 pub(crate) use span;
+
+/// A span whose time is added to those of its request when it is dropped.
+#[derive(Debug)]
+pub(crate) struct TimedSpan {
+    span: Span,
+    timer: Option<Timer>,
+}
+
+impl TimedSpan {
+    /// Starts the time of a span within the current request.
+    pub(crate) fn new(name: &'static str, span: Span) -> Self {
+        let timer = if are_timed() { Timer::start(name) } else { None };
+        Self { span, timer }
+    }
+
+    /// Starts the time of a span within the request of another one.
+    pub(crate) fn within(parent: &Span, name: &'static str, span: Span) -> Self {
+        let timer = if are_timed() { Timer::start_in(name, parent) } else { None };
+        Self { span, timer }
+    }
+
+    /// Returns a span that nothing records.
+    pub(crate) fn none() -> Self {
+        Self { span: Span::none(), timer: None }
+    }
+
+    /// Enters the span until the result is dropped.
+    pub(crate) fn entered(self) -> EnteredTimedSpan {
+        EnteredTimedSpan { _entered: self.span.entered(), _timer: self.timer }
+    }
+}
+
+impl Deref for TimedSpan {
+    type Target = Span;
+
+    fn deref(&self) -> &Span {
+        &self.span
+    }
+}
+
+/// A [`TimedSpan`] that this thread is in.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct EnteredTimedSpan {
+    _entered: EnteredSpan,
+    _timer: Option<Timer>,
+}
+
+pin_project! {
+    /// The future of [`Timed::timed`].
+    pub(crate) struct TimedFuture<F> {
+        #[pin]
+        inner: Instrumented<F>,
+        timer: Option<Timer>,
+    }
+}
+
+impl<F: Future> Future for TimedFuture<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let output = ready!(this.inner.poll(context));
+        *this.timer = None;
+        Poll::Ready(output)
+    }
+}
+
+/// Runs a future within a span.
+pub(crate) trait Timed: Future + Sized {
+    /// Runs the future within a span, whose time ends with the future.
+    fn timed(self, span: TimedSpan) -> TimedFuture<Self> {
+        TimedFuture { inner: self.instrument(span.span), timer: span.timer }
+    }
+}
+
+impl<F: Future> Timed for F {}
 
 /// Whether spans are recorded. Asking `tracing` instead would disturb the filters of the next event: layers
 /// with their own filters share the result of the last query.
@@ -45,6 +135,18 @@ pub(crate) fn record() {
 /// Returns whether spans are recorded.
 pub(crate) fn are_recorded() -> bool {
     ARE_RECORDED.load(Ordering::Relaxed)
+}
+
+/// Whether the times of requests are measured.
+static ARE_TIMED: AtomicBool = AtomicBool::new(false);
+
+/// Switches measuring the times of requests on.
+pub(crate) fn time() {
+    ARE_TIMED.store(true, Ordering::Relaxed);
+}
+
+fn are_timed() -> bool {
+    ARE_TIMED.load(Ordering::Relaxed)
 }
 
 /// Makes a field of a count. Unsigned numbers become text in traces.
@@ -92,7 +194,7 @@ pub(crate) enum Phase {
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct RunningPhase {
-    _spans: Vec<Span>,
+    _spans: Vec<TimedSpan>,
 }
 
 impl Spans {
@@ -101,9 +203,9 @@ impl Spans {
         Self::of(std::iter::once_with(Span::current))
     }
 
-    /// Collects spans; none if spans are not recorded.
+    /// Collects spans; none if nothing uses them.
     pub(crate) fn of(spans: impl IntoIterator<Item = Span>) -> Self {
-        Self(if are_recorded() { spans.into_iter().collect() } else { Vec::new() })
+        Self(if are_recorded() || are_timed() { spans.into_iter().collect() } else { Vec::new() })
     }
 
     /// Starts a phase.

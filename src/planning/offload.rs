@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
-use tracing::Instrument as _;
-
 use super::context::Planning;
 use super::failure::{Failure, Work};
 use crate::fairness::turns::{Requester, Turn, Turns};
-use crate::observe::spans::{self, span};
+use crate::observe::spans::{self, Timed, span};
 
 impl Planning {
     /// Waits for a turn at reading stored plans. Take it before the plan is loaded: a request that waits
@@ -32,7 +30,7 @@ pub(super) async fn wait_for(
     most: Duration,
     work: Work,
 ) -> Result<Turn, Failure> {
-    let turn = turns.turn_for(requester, size).instrument(span!("queue"));
+    let turn = turns.turn_for(requester, size).timed(span!("queue"));
     let why = match tokio::time::timeout(most, turn).await {
         Ok(Ok(turn)) => return Ok(turn),
         Ok(Err(error)) => error.to_string(),

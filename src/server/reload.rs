@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::auth::policy::{Policy, Reload};
 use crate::config::Config;
-use crate::config::sources::{Digests, ReadOptions, Reloading, digests, with_origins};
+use crate::config::sources::{Digests, ReadOptions, Reloading, Source, digests, with_origins};
 use crate::observe::log_settings;
 use crate::server::failure::Failure;
 use crate::server::parts::{self, Parts};
@@ -25,7 +25,7 @@ const APPLIED: [&str; 3] = ["log", "log-format", "planner-flavors"];
 /// nothing to reload, because the signal would end the process. `store` is set once the store is open, and
 /// `started_with` has the options of the running process.
 pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, reloading: Reloading) {
-    let Reloading { started_with, read_options } = reloading;
+    let Reloading { started_with, read_options, current } = reloading;
     let hangup = signal(SignalKind::hangup());
     let mut hangup =
         hangup.inspect_err(|error| tracing::error!(%error, "SIGHUP cannot be received")).ok();
@@ -38,9 +38,13 @@ pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, rel
         };
         if is_requested {
             match tokio::task::spawn_blocking(move || read(read_options)).await {
-                Ok(Ok((config, now))) => {
+                Ok(Ok((config, sources))) => {
                     apply(&config, store.get()).await;
-                    report_others(&started_with, &now);
+                    for applied in sources.iter().filter(|it| APPLIED.contains(&it.option.as_str()))
+                    {
+                        current.set(applied.in_force());
+                    }
+                    report_others(&started_with, &digests(&sources));
                 }
                 Ok(Err(why)) => {
                     let why = why.lines().map(str::trim).collect::<Vec<_>>().join("; ");
@@ -57,10 +61,10 @@ pub(crate) async fn follow(policy: Arc<Policy>, store: Arc<OnceLock<Store>>, rel
 ///
 /// # Errors
 /// All errors in them.
-fn read(read_options: ReadOptions) -> Result<(Box<Config>, Digests), String> {
+fn read(read_options: ReadOptions) -> Result<(Box<Config>, Vec<Source>), String> {
     let (config, sources) = read_options()?;
     Parts::read(&config).map_err(|Failure(why)| with_origins(why, &sources))?;
-    Ok((config, digests(&sources)))
+    Ok((config, sources))
 }
 
 async fn apply(config: &Config, store: Option<&Store>) {

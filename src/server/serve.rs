@@ -13,6 +13,7 @@ use crate::config::sources::{self, ReadOptions, Reloading, Source};
 use crate::config::{Auth, Config, GenerationStrategy, gone};
 use crate::fairness::rate_limits::Rates;
 use crate::http;
+use crate::http::current_options::CurrentOptions;
 use crate::http::edge::bounds::{Bounds, HEADER_TIMEOUT, IDLE_TIMEOUT};
 use crate::http::edge::listener::{Endpoint, Listener};
 use crate::http::edge::server::ServerListeners;
@@ -20,7 +21,7 @@ use crate::http::edge::tls::Tls;
 use crate::http::layers::cors::Cors;
 use crate::http::{Api, App, Backend, Options};
 use crate::observe::telemetry::Telemetry;
-use crate::observe::{metrics, version};
+use crate::observe::{metrics, spans, version};
 use crate::search::Strategy;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
@@ -53,13 +54,17 @@ pub async fn serve(
         metrics::collect();
         count_from_zero(config);
     }
+    if config.traces.slow_request().is_some() {
+        spans::time();
+    }
     let parts = Parts::read(config)?;
     let of_policy = parts.warnings().iter().map(|warning| format!("policy: {warning}"));
     for warning in gone::warnings(options).chain(of_policy) {
         tracing::warn!("{warning}");
     }
     let audit = config.audit.start().map_err(Failure)?;
-    let reloading = Reloading { started_with: sources::digests(options), read_options };
+    let current = CurrentOptions::new(gone::in_force(options));
+    let reloading = Reloading { started_with: sources::digests(options), read_options, current };
     let setup = Setup { parts, audit: audit.clone(), reloading };
     let listening = Listening::begin(config).await?;
     let database = Database::open_or_create(&config.database).await?;
@@ -221,11 +226,11 @@ async fn serve_until(
     let Parts { policy, trusted, cors, tls, identity, flavors, admin_token, .. } = parts;
     let policy = Arc::new(policy);
     let opened = Arc::new(OnceLock::new());
+    let current_options = reloading.current.clone();
     let tasks = Tasks::default();
     tasks.spawn(reload::follow(Arc::clone(&policy), Arc::clone(&opened), reloading));
     let addresses = listening.addresses()?;
-    let history = config.history.history.is_some() || config.events.events.is_some();
-    let options = Options { audit, history, admin_token, ..options(config, cors)? };
+    let options = Options { audit, admin_token, ..options(config, cors)? };
     let write_timeout = options.body_timeout;
     let backend = Arc::new(Backend::waiting(options.clone(), trusted.clone()));
     let waiting = Notify::new();
@@ -240,6 +245,7 @@ async fn serve_until(
         let app = App::new(store, options)
             .with_identity(identity)
             .with_policy(policy)
+            .with_current_options(current_options)
             .with_trusted_proxies(trusted);
         tasks.spawn(http::count_flavors(app.clone(), config.network.counted_flavors()));
         backend.open(app);
@@ -383,6 +389,8 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
         max_requests: config.network.max_requests,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
         cors,
+        history: config.history.history.is_some() || config.events.events.is_some(),
+        slow_request: config.traces.slow_request(),
         planner: config.planner.settings(),
         headroom: config.planner.planner_headroom.clone(),
         refused: config.refused.settings(),

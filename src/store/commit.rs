@@ -18,7 +18,7 @@ use super::recording;
 use super::sessions::WRITE_MAX;
 use super::tx::Observers;
 use super::writer::Job;
-use crate::observe::spans::{Spans, span};
+use crate::observe::spans::{Spans, Timed, span};
 
 /// Timeout for closing a connection.
 const CLOSE_MAX: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Changes {
             let deadline = Instant::now() + WRITE_MAX;
             let _turn = match change.row() {
                 Some(row) => {
-                    let turn = store.write_limits.row(row, deadline).instrument(span!("queue"));
+                    let turn = store.write_limits.row(row, deadline).timed(span!("queue"));
                     Some(turn.await.map_err(Error::settled)?)
                 }
                 None => None,
@@ -85,7 +85,7 @@ impl Changes {
             }
         });
         let (name, began) = (recording::change_name::<C>(), Instant::now());
-        let work = work.instrument(span!("change", berth.change = name)).in_current_span();
+        let work = work.timed(span!("change", berth.change = name)).in_current_span();
         let ended = tokio::spawn(work).await;
         let result =
             ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
@@ -146,11 +146,11 @@ impl Store {
     ) -> Result<C::Outcome> {
         let patience = if again { HELD_MAX } else { self.primary().timeouts().acquire };
         let permits = self.write_limits.connection(again, patience);
-        let permits = permits.instrument(span!("queue")).await?;
+        let permits = permits.timed(span!("queue")).await?;
         let term = self.primary().term()?;
         let began = Instant::now();
         let acquired = term.during(async { Ok(term.pool().acquire().await?) });
-        let acquired = acquired.instrument(span!("connection", db.system.name = "postgresql"));
+        let acquired = acquired.timed(span!("connection", db.system.name = "postgresql"));
         let mut conn = acquired.await.inspect_err(|_| self.primary().suspect())?;
         recording::pool_wait(began.elapsed());
         let (change, report_only) = (Arc::clone(change), self.report_only());

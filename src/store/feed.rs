@@ -27,7 +27,6 @@ use sqlx::PgConnection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
-use tracing::Instrument as _;
 
 use super::error::{Error, Result};
 use super::primary::{Primary, Term};
@@ -36,7 +35,7 @@ use super::statement_plans::{self, StatementPlans};
 use super::world_rows::{self, Delta};
 use super::{epoch, recording};
 use crate::observe::log_throttle::LogThrottle;
-use crate::observe::spans::{milliseconds, span};
+use crate::observe::spans::{Timed, milliseconds, span};
 use crate::world::{Changes, World};
 
 /// Timeout for reading everything again.
@@ -116,7 +115,7 @@ impl Feed {
 
     /// Returns the world as of a moment after this call began.
     pub(super) async fn current(&self) -> Result<Arc<World>> {
-        self.refreshed().instrument(span!("refresh", db.system.name = "postgresql")).await
+        self.refreshed().timed(span!("refresh", db.system.name = "postgresql")).await
     }
 
     async fn refreshed(&self) -> Result<Arc<World>> {

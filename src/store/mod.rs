@@ -42,6 +42,7 @@ mod prune;
 pub mod reads;
 mod recording;
 pub mod replicas;
+pub mod report;
 pub mod resource_classes;
 pub mod schema;
 mod schema_watch;

@@ -73,7 +73,7 @@ fn faults_are_named() {
 }
 
 /// Mistakes in the file, each with a sentence that says what to write.
-const MISTAKES: [(&str, &str); 27] = [
+const MISTAKES: [(&str, &str); 40] = [
     ("postgres://u:s3cret@h/d?sslmode=require", "line 1: a line must be NAME = VALUE"),
     ("u:s3cret@h", "line 1: a line must be NAME = VALUE"),
     ("listen = 127.0.0.1:8778", "line 1: listen: a text needs quotes, as in listen = \"...\""),
@@ -133,6 +133,46 @@ const MISTAKES: [(&str, &str); 27] = [
     (
         "[placement_database]\nconnection = mysql+pymysql://u:s3cret@h/placement",
         "is a configuration of OpenStack Placement; `berth config import ",
+    ),
+    (
+        "log = \"info berth=debug\"",
+        "line 1: log: \"info berth=debug\": there must be commas between directives",
+    ),
+    ("slow-request = \"1s\"", "line 1: slow-request: \"1s\": must be a number of seconds"),
+    ("shutdown-delay = -1", "line 1: shutdown-delay: \"-1\": must be 0 or more"),
+    (
+        "rate-limit-user = \"fast\"",
+        "line 1: rate-limit-user: \"fast\": must be RATE or RATE:BURST, numbers of requests above 0",
+    ),
+    (
+        "path-prefix = \"p\"",
+        "line 1: path-prefix: \"p\": must begin with / and have at least one segment",
+    ),
+    (
+        "planner-headroom = [\"VCPU\"]",
+        "line 1: planner-headroom: \"VCPU\": must be CLASS=PERCENT, such as VCPU=10",
+    ),
+    (
+        "trusted-proxies = [\"10.0.0.0/33\"]",
+        "--trusted-proxies: \"10.0.0.0/33\" is not an address, a network such as 10.0.0.0/8, or unix:",
+    ),
+    (
+        "cors-allowed-origin = [\"horizon\"]",
+        "--cors-allowed-origin: \"horizon\" must be https://HOST[:PORT] or *",
+    ),
+    (
+        "listen = [\"127.0.0.1:8090\"]",
+        "--listen 127.0.0.1:8090 and --planner-listen 127.0.0.1:8090 cannot both be listened on",
+    ),
+    ("tls-cert = \"/x.pem\"", "TLS needs both --tls-cert and --tls-key\n  --tls-cert is set by: "),
+    (
+        "database-url = \"mysql://u:s3cret@h/d\"",
+        "--database-url is invalid: it must be postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+    ),
+    ("auth = \"keystone\"", "--auth keystone needs --keystone-auth-url\n  --auth is set by: "),
+    (
+        "audit-log = \"/no/such/a\"",
+        "--audit-log /no/such/a: the file cannot be created in /no/such: ",
     ),
     (
         "database-url = \"postgres://u:s@s3cret/x@h/d\"",

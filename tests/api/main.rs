@@ -25,6 +25,7 @@ mod cors;
 mod crash;
 mod database_commands;
 mod databases;
+mod debugging;
 mod differences;
 mod doctor;
 mod event_copies;

@@ -28,7 +28,6 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout, timeout_at};
-use tracing::Instrument as _;
 
 pub use self::access::Rule as AccessRule;
 use self::cache::{Cache, CacheEntry, TokenKey};
@@ -42,7 +41,7 @@ pub(crate) use self::token::Issued;
 pub use self::token::Token;
 use crate::fairness::turns::{Turns, WaitingLimits};
 pub use crate::http_client::ClientTls;
-use crate::observe::spans::{milliseconds, span};
+use crate::observe::spans::{Timed, milliseconds, span};
 
 /// Maximum number of concurrent queries for known callers: their token was valid at its last validation, or a
 /// service vouches for them. Further queries wait.
@@ -268,7 +267,7 @@ impl Keystone {
     ) -> Option<CachedResult<T>> {
         let client = client::client(from);
         let turn = tokio::select! {
-            turn = lanes.prompt.turn(client).instrument(span!("queue")) => turn,
+            turn = lanes.prompt.turn(client).timed(span!("queue")) => turn,
             () = shared_query.abandoned() => return None,
         };
         let Ok(turn) = turn else {

@@ -246,6 +246,8 @@ rules! {
         ["GET /-/v1/refused", "GET /-/v1/refused/{request_id}"];
     MEMBERS = "berth:members:list", ADMIN_OR_SERVICE,
         "List the replicas.", ["GET /-/v1/members"];
+    OPTIONS = "berth:options:show", ADMIN_OR_SERVICE,
+        "Show the options of a replica, without secrets.", ["GET /-/v1/options"];
     FIT = "berth:fit:show", ADMIN_OR_SERVICE,
         "Count how many more of a request fit.", ["GET /-/v1/fit"];
     FRAGMENTATION = "berth:fragmentation:show", ADMIN_OR_SERVICE,

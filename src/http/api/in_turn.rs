@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use tokio::task::JoinError;
-use tracing::Instrument as _;
 
 use super::dialect::{Dialect, Problem};
 use crate::fairness::turns::{Requester, Turn, Turns};
-use crate::observe::spans::{self, span};
+use crate::observe::spans::{self, Timed, span};
 
 /// Waits for a turn for at most `patience`.
 ///
@@ -19,7 +18,7 @@ pub(in crate::http) async fn turn_within<D: Dialect>(
     patience: Duration,
     late: &str,
 ) -> Result<Turn, Problem<D>> {
-    let turn = turns.turn(requester).instrument(span!("queue"));
+    let turn = turns.turn(requester).timed(span!("queue"));
     match tokio::time::timeout(patience, turn).await {
         Ok(turn) => turn.map_err(|error| Problem::not_now(error.to_string())),
         Err(_) => Err(Problem::not_now(late)),

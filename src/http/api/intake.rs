@@ -4,10 +4,9 @@
 use axum::body::{Body, Bytes};
 use axum::http::Uri;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use tracing::Instrument as _;
 
 use crate::http::app::Options;
-use crate::observe::spans::span;
+use crate::observe::spans::{Timed, span};
 
 /// Reason to reject a request before it is handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub(in crate::http) async fn read(body: Body, options: &Options) -> Result<Bytes
     let most = options.max_body_bytes;
     let arriving = Limited::new(body, most).collect();
     let arriving = tokio::time::timeout(options.body_timeout, arriving);
-    match arriving.instrument(span!("receive")).await {
+    match arriving.timed(span!("receive")).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(IntakeError::BodyTooLong(most)),
         Ok(Err(error)) => Err(IntakeError::BodyBroken(format!("The body did not arrive: {error}"))),

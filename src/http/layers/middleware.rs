@@ -14,9 +14,10 @@ use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
 use tower_http::sensitive_headers::SetSensitiveRequestHeadersLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
 
+use crate::http::app::Options;
 use crate::http::connection::WriteError;
 use crate::http::layers::around::around;
-use crate::http::layers::cors::{self, Cors};
+use crate::http::layers::cors;
 use crate::http::layers::proxy::Trusted;
 use crate::http::layers::request_id::{NewRequestId, REQUEST_ID, take_global_id};
 use crate::http::layers::service::{HttpService, Streaming};
@@ -38,7 +39,7 @@ pub(in crate::http) fn stack<S>(
     apis: S,
     write_error: WriteError,
     trusted: Arc<Trusted>,
-    cors: Option<Cors>,
+    options: &Options,
 ) -> HttpService
 where
     S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -57,13 +58,16 @@ where
             HeaderValue::from_static("nosniff"),
         ))
         .layer(around(move |request: &mut Request| Ok(access_log::log(&trusted, request))))
-        .layer(TracedLayer)
+        .layer(TracedLayer { slow_after: options.slow_request })
         .layer(SetSensitiveRequestHeadersLayer::new(SECRETS))
         .map_response(paced::pace)
         .layer(compression)
         .layer(around(move |request: &mut Request| well_formed::check(request, write_error)))
         .option_layer(
-            cors.map(Arc::new)
+            options
+                .cors
+                .clone()
+                .map(Arc::new)
                 .map(|cors| around(move |request: &mut Request| cors::share(&cors, request))),
         )
         .service(apis);

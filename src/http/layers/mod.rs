@@ -14,5 +14,6 @@ pub mod proxy;
 pub(crate) mod request_id;
 pub(crate) mod response_info;
 pub(crate) mod service;
+mod slow;
 pub(crate) mod traced;
 mod well_formed;

@@ -10,7 +10,8 @@ use tower::util::BoxCloneSyncService;
 /// A boxed service of requests.
 pub(in crate::http) type HttpService = BoxCloneSyncService<Request, Response, Infallible>;
 
-/// Marks a streaming response. It is not compressed, because the encoder would buffer it.
+/// Marks a response that lasts as long as its client wants. It is not compressed, because the encoder would buffer
+/// it, and never slow.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Streaming;
 

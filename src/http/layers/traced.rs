@@ -1,6 +1,6 @@
 //! A layer that opens the span of each request. All log lines within it carry the request id, and
 //! the trace id if the request is part of a trace. While traces are exported, a second span within
-//! it is the root of what Berth records of the request, with the attributes of OpenTelemetry's
+//! it is the root of what Berth exports of the request, with the attributes of OpenTelemetry's
 //! conventions for HTTP servers; it ends when the response body has been sent.
 
 use std::borrow::Cow;
@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
@@ -29,21 +30,26 @@ use crate::http::layers::broken_off::Progress;
 use crate::http::layers::proxy::Remote;
 use crate::http::layers::request_id::{GlobalRequestId, request_id};
 use crate::http::layers::response_info::{RequestInfo, ResponseTrace, method_name};
+use crate::http::layers::service::Streaming;
+use crate::http::layers::slow::{TimedRequest, TimedResponse};
 use crate::observe::request_context::RequestContext;
-use crate::observe::spans::{self, span};
+use crate::observe::spans;
 use crate::observe::trace_context::TraceContext;
 
 /// Maximum length of a text attribute, in bytes.
 const TEXT_MAX: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct TracedLayer;
+pub(in crate::http) struct TracedLayer {
+    /// Time after which a request is slow, which is logged; `None`: no request is.
+    pub(in crate::http) slow_after: Option<Duration>,
+}
 
 impl<S> Layer<S> for TracedLayer {
     type Service = Traced<S>;
 
     fn layer(&self, inner: S) -> Traced<S> {
-        Traced { inner }
+        Traced { inner, slow_after: self.slow_after }
     }
 }
 
@@ -51,6 +57,7 @@ impl<S> Layer<S> for TracedLayer {
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Traced<S> {
     inner: S,
+    slow_after: Option<Duration>,
 }
 
 impl<S, B> Service<Request> for Traced<S>
@@ -92,13 +99,15 @@ where
             trace: given,
         });
         let method = request.method().clone();
+        let timed =
+            self.slow_after.map(|it| TimedRequest::start(it, &span, &method, request.uri()));
         let response = span.in_scope(|| self.inner.call(request));
         let response = match context {
             Some(context) => Either::Right(context.during(response)),
             None => Either::Left(response),
         };
         let response = response.instrument(span.clone());
-        ResponseFuture { response, method, span: Some(span), recorded, trace }
+        ResponseFuture { response, method, span: Some(span), recorded, timed, trace }
     }
 }
 
@@ -110,6 +119,7 @@ pin_project! {
         method: Method,
         span: Option<Span>,
         recorded: Option<Recorded>,
+        timed: Option<TimedRequest>,
         trace: Option<TraceId>,
     }
 }
@@ -134,7 +144,11 @@ where
         }
         let span = this.span.take().unwrap_or_else(Span::none);
         let progress = Progress::new(this.method, response.status());
-        let within = |body| Body::new(WithinSpan { body, span, progress, _recorded: recorded });
+        let timed =
+            this.timed.take().filter(|_| response.extensions().get::<Streaming>().is_none());
+        let timed = timed.map(|timed| timed.responded(response.status()));
+        let within =
+            |body| Body::new(WithinSpan { body, span, progress, timed, _recorded: recorded });
         Poll::Ready(Ok(response.map(within)))
     }
 }
@@ -144,6 +158,7 @@ struct WithinSpan<B: HttpBody> {
     body: B,
     span: Span,
     progress: Progress,
+    timed: Option<TimedResponse>,
     _recorded: Option<Recorded>,
 }
 
@@ -187,6 +202,9 @@ impl<B: HttpBody> Drop for WithinSpan<B> {
     fn drop(&mut self) {
         let _entered = self.span.enter();
         self.progress.dropped(self.body.is_end_stream());
+        if let Some(timed) = &self.timed {
+            timed.sent();
+        }
     }
 }
 
@@ -204,7 +222,8 @@ impl Recorded {
         let method = method_name(request.method());
         let (headers, extensions) = (request.headers(), request.extensions());
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(short);
-        let span = span!(
+        let span = tracing::info_span!(
+            target: spans::TARGET,
             "request",
             otel.kind = "server",
             http.request.method = method,

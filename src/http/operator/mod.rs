@@ -16,6 +16,7 @@ mod fit;
 mod fragmentation;
 mod members;
 mod moves;
+mod options;
 mod providers;
 mod refused;
 mod relocations;
@@ -63,6 +64,7 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
             [get::<Operator, _, _>(.., rule::REFUSED, refused::show)],
         ),
         route("/-/v1/members", [get::<Operator, _, _>(.., rule::MEMBERS, members::list)]),
+        route("/-/v1/options", [get::<Operator, _, _>(.., rule::OPTIONS, options::list)]),
         route("/-/v1/fit", [get::<Operator, _, _>(.., rule::FIT, fit::show)]),
         route(
             "/-/v1/fragmentation",

@@ -4,7 +4,6 @@ use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::body::Body;
@@ -23,7 +22,7 @@ use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::external_url::ExternalUrl;
 use crate::model::{Generation, Refusal};
-use crate::observe::spans::span;
+use crate::observe::spans::{Timed, span};
 use crate::search::Unknown;
 use crate::search::listing::{self, Filter};
 use crate::store::providers::{CreateProvider, DeleteProvider, ProviderRecord, UpdateProvider};
@@ -103,7 +102,7 @@ pub(super) async fn list(
     if filter.uuid.is_some() || filter.in_tree.is_some() || world.end() <= SLOTS_AT_ONCE {
         return listed(&app, microversion, &external_url, &world, &filter);
     }
-    let turn = app.search_turns.turn(caller.requester()).instrument(span!("queue")).await;
+    let turn = app.search_turns.turn(caller.requester()).timed(span!("queue")).await;
     let turn = turn.map_err(|error| Problem::not_now(error.to_string()))?;
     work_in(turn, move || listed(&app, microversion, &external_url, &world, &filter)).await?
 }

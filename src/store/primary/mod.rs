@@ -22,12 +22,11 @@ use futures_util::future::BoxFuture;
 use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
 use tokio::time::{Instant, timeout, timeout_at};
-use tracing::Instrument as _;
 
 use super::error::{Error, Result};
 use super::options::{StoreOptions, Timeouts};
 use super::recording;
-use crate::observe::spans::span;
+use crate::observe::spans::{Timed, span};
 pub use probe::find;
 use state::Inner;
 pub(super) use term::Term;
@@ -130,7 +129,7 @@ impl Primary {
         &self,
         ask: impl for<'c> Fn(&'c mut PgConnection) -> BoxFuture<'c, sqlx::Result<T>>,
     ) -> Result<T> {
-        self.read_in_time(ask).instrument(span!("read", db.system.name = "postgresql")).await
+        self.read_in_time(ask).timed(span!("read", db.system.name = "postgresql")).await
     }
 
     async fn read_in_time<T>(
@@ -162,7 +161,7 @@ impl Primary {
         let term = self.term()?;
         let response = term.during(async {
             let began = Instant::now();
-            let acquired = term.pool().acquire().instrument(span!("connection"));
+            let acquired = term.pool().acquire().timed(span!("connection"));
             let mut conn = acquired.await?;
             recording::pool_wait(began.elapsed());
             Ok(ask(&mut conn).await?)

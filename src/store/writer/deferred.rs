@@ -356,10 +356,10 @@ fn end(shared: &Mutex<Shared>, waiting: WaitingJob, outcome: Result<()>) {
 mod tests {
     use tokio::sync::oneshot;
     use tokio::time::Instant;
-    use tracing::Span;
     use uuid::Uuid;
 
     use super::{DeferredTask, Job, LockReport, LockedRows, WaitingJob};
+    use crate::observe::spans::TimedSpan;
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
     use crate::store::writer::batch_writer::BatchWriter;
@@ -374,7 +374,7 @@ mod tests {
         for _ in 0..2 {
             let (response, _) = oneshot::channel();
             let job = Job::Release(consumer, JobOrigin::none());
-            let (arrived, queued) = (Instant::now(), Span::none());
+            let (arrived, queued) = (Instant::now(), TimedSpan::none());
             task.push(WaitingJob { job, response, arrived, queued });
         }
         task.jobs.get_mut(&1).unwrap().row_unknown = true;

@@ -9,7 +9,7 @@ use tracing::Span;
 use uuid::Uuid;
 
 use crate::observe::request_context::{self, RequestContext};
-use crate::observe::spans::{self};
+use crate::observe::spans::{self, TimedSpan};
 use crate::store::consumer_claim::ConsumerClaim;
 use crate::store::effects::Recorder;
 use crate::store::error::Result;
@@ -101,13 +101,13 @@ pub(super) struct WaitingJob {
     pub(super) response: oneshot::Sender<Result<()>>,
     pub(super) arrived: Instant,
     /// The span of the wait for the writer.
-    pub(super) queued: Span,
+    pub(super) queued: TimedSpan,
 }
 
 impl WaitingJob {
     /// Ends the wait for the writer.
     pub(super) fn begin(&mut self) {
-        self.queued = Span::none();
+        self.queued = TimedSpan::none();
     }
 
     pub(super) fn end(self, outcome: Result<()>) {

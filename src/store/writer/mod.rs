@@ -25,7 +25,6 @@ use crate::store::effects::Recorder;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
-use tracing::Instrument as _;
 
 use super::error::{Error, Result};
 use super::feed::Reloads;
@@ -33,7 +32,7 @@ use super::lock_report::LockReport;
 use super::primary::Primary;
 use super::recording;
 use super::write_health::WriteHealth;
-use crate::observe::spans::span;
+use crate::observe::spans::{Timed, span};
 use batch_writer::BatchWriter;
 use deferred::{DeferredQueue, DeferredTask};
 use job::{BATCH_MAX, WAIT_MAX, WaitingJob};
@@ -73,7 +72,7 @@ impl ClaimWriter {
         job: impl FnOnce(JobOrigin) -> Job,
     ) -> Result<()> {
         let submitted = async { self.submit_within(job(JobOrigin::of(recorder.clone()))).await };
-        submitted.instrument(span!("claim")).await
+        submitted.timed(span!("claim")).await
     }
 
     async fn submit_within(&self, job: Job) -> Result<()> {

@@ -7,13 +7,12 @@ mod token;
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use tracing::Instrument as _;
 
 pub use self::error::IdentityError;
 pub use self::token::ByToken;
 use crate::auth::keystone::Unavailable;
 pub use crate::auth::policy::Caller;
-use crate::observe::spans::span;
+use crate::observe::spans::{Timed, span};
 
 /// Header of the caller's roles without authentication.
 const ROLES: &str = "x-roles";
@@ -44,7 +43,7 @@ impl Identity {
             // Boxed, so that the future of other requests stays small.
             Self::Keystone(known) => {
                 let caller = known.caller(request, path);
-                Box::pin(caller.instrument(span!("authenticate"))).await
+                Box::pin(caller.timed(span!("authenticate"))).await
             }
         }
     }

@@ -6,6 +6,7 @@ pub mod events;
 pub mod fit;
 pub mod fragmentation;
 pub mod moves;
+pub mod options;
 pub mod refused;
 pub mod relocations;
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 use axum::body::Body;
 use metrics::counter;
 use tokio::task::JoinError;
-use tracing::Instrument as _;
 
 use super::response::{Stopped, Writing};
 use crate::fairness::turns::{QueueFull, Requester, Turn, Turns};
@@ -17,7 +16,7 @@ use crate::fairness::watch::Watch;
 use crate::http::api::streamed::{Making, PART, Parts};
 use crate::http::app::App;
 use crate::observe::metrics::variant;
-use crate::observe::spans::{self, span};
+use crate::observe::spans::{self, Timed, span};
 
 /// Limits and turns of a response.
 #[derive(Clone, Debug)]
@@ -61,7 +60,7 @@ impl Pace {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let turn = self.turns.turn(self.requester).instrument(span!("queue")).await?;
+        let turn = self.turns.turn(self.requester).timed(span!("queue")).await?;
         spans::spawn_blocking_holding(turn, work).await.map_err(Failure::Panic)
     }
 
