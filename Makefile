@@ -123,6 +123,7 @@ ha: install-test
 incidents: install-test
 	cargo build --locked
 	tests/incidents/run $(ARGS)
+	tests/incidents/causes
 
 # ARGS are major versions.
 matrix: install-test
