@@ -4,12 +4,12 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
-use berth::cli::doctor::checks::{self, Finding};
+use berth::cli::check::checks::{self, Finding};
 use berth::cli::health::HealthOptions;
 use berth::cli::{
-    self, CheckOptions, Command, CommandError, CompareOptions, ConfigCommand, DbCommand,
-    DumpOptions, FindingFormat, GrantsOptions, HealOptions, Invocation, PolicyCommand,
-    RestoreOptions, ServerAuditOptions, ShadowOptions, ShellOptions, WatchOptions,
+    self, Command, CommandError, CompareOptions, ConfigCommand, DbCommand, DumpOptions,
+    FindingFormat, GrantsOptions, HealOptions, Invocation, PolicyCommand, RestoreOptions,
+    ServerAuditOptions, ShadowOptions, ShellOptions, WatchOptions,
 };
 use berth::config::Config;
 use berth::config::gone;
@@ -25,7 +25,7 @@ use berth::store::{condition, schema};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `db status`: the schema does not match this program. `db audit`: the data is inconsistent. `policy check` and
+/// `db status`: the schema does not match this program. `db check`: the data is inconsistent. `policy check` and
 /// `compare`: the result is undetermined.
 const FAULTY: u8 = 2;
 
@@ -65,13 +65,11 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
     match command {
         Command::Serve(config) => serve(&config, &sources, database),
         Command::Db(command) => wait_for(db(&command))?,
-        Command::Config(ConfigCommand::Check(options)) => check(&options, &sources),
-        Command::Doctor(options) => {
-            examine(options.format, checks::doctor(&options.config, &sources))
+        Command::Config(ConfigCommand::Check(config)) => check(&config, &sources),
+        Command::Check(options) if options.upgrade => {
+            examine(options.format, checks::upgrade(&options.config, &sources))
         }
-        Command::UpgradeCheck(options) => {
-            examine(options.format, checks::upgrade_check(&options.config, &sources))
-        }
+        Command::Check(options) => examine(options.format, checks::all(&options.config, &sources)),
         Command::Config(ConfigCommand::Show(options)) => show(cli::config_show(&options)),
         Command::Config(ConfigCommand::Sample) => Ok(printed(&cli::sample())),
         Command::Policy(command) => policy(&command),
@@ -97,8 +95,8 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Drain(options) => show(cli::drain(&options)),
         Command::Rebalance(options) => show(cli::rebalance(&options)),
         Command::Watch(options) => watch(&options),
-        Command::Config(ConfigCommand::Import(options)) => {
-            if let Some(text) = cli::config_import(&options, report)? {
+        Command::Config(ConfigCommand::Convert(options)) => {
+            if let Some(text) = cli::config_convert(&options, report)? {
                 out(&text);
             }
             Ok(ExitCode::SUCCESS)
@@ -236,7 +234,7 @@ fn shadow(options: &ShadowOptions) -> Result<ExitCode, Failure> {
 
 async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
     let options = match command {
-        DbCommand::Migrate(options) | DbCommand::Status(options) | DbCommand::Audit(options) => {
+        DbCommand::Migrate(options) | DbCommand::Status(options) | DbCommand::Check(options) => {
             options
         }
         DbCommand::Grants(GrantsOptions { db, .. })
@@ -250,7 +248,7 @@ async fn db(command: &DbCommand) -> Result<ExitCode, Failure> {
 async fn run_on(command: &DbCommand, database: &Database) -> Result<ExitCode, Failure> {
     match command {
         DbCommand::Migrate(_) | DbCommand::Status(_) => check_schema(command, database).await,
-        DbCommand::Audit(_) => {
+        DbCommand::Check(_) => {
             let faults = cli::faults(database).await?;
             let summary = format!("{} faults", faults.len());
             faults.iter().chain([&summary]).for_each(|line| out(line));
@@ -288,8 +286,7 @@ async fn check_schema(command: &DbCommand, database: &Database) -> Result<ExitCo
     Ok(code)
 }
 
-fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure> {
-    let config = &options.config;
+fn check(config: &Config, sources: &[Source]) -> Result<ExitCode, Failure> {
     let parts = Parts::read(config).and_then(|parts| match parts.faults().as_slice() {
         [] => Ok(parts),
         faults => Err(Failure(faults.join("\n"))),
@@ -300,11 +297,7 @@ fn check(options: &CheckOptions, sources: &[Source]) -> Result<ExitCode, Failure
         report(&format!("warning: {why}"));
     }
     out(&cli::option_lines(&gone::in_force(sources)));
-    if !options.online {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let _logs = telemetry::start(config.logs.settings(), None).map_err(Failure)?;
-    examine(FindingFormat::Text, checks::doctor(config, sources))
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Names the database that a command uses, with the option that selects it; `None` if it uses none.

@@ -562,7 +562,7 @@ fn every_capability_has_its_test() {
 /// A default must not replace a value that cannot be missing: that is a `Bug`, or `Inconsistent` when rows
 /// contradict each other (src/model/bug.rs, src/store/error.rs).
 const DEFAULTS: [(&str, usize, &str); 21] = [
-    ("src/cli/doctor/checks", 5, "what the server does not tell, a list without findings"),
+    ("src/cli/check/checks", 5, "what the server does not tell, a list without findings"),
     ("src/cli/health.rs", 1, "an answer without a line"),
     (
         "src/cli",

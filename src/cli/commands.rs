@@ -7,14 +7,14 @@ use clap::{Arg, CommandFactory, Parser, Subcommand};
 use super::aggregate::AggregateCommand;
 use super::audit::ServerAuditOptions;
 use super::candidates::CandidatesOptions;
+use super::check::CheckOptions;
 use super::claim::{ClaimOptions, ReleaseOptions};
 use super::compare::CompareOptions;
-use super::config_import::ImportOptions;
+use super::config_convert::ConvertOptions;
 use super::config_show::ShowConfigOptions;
 use super::db::{DumpOptions, GrantsOptions, RestoreOptions, ShellOptions};
 use super::db_options::DbOptions;
 use super::debug::DebugOptions;
-use super::doctor::{CheckOptions, DoctorOptions};
 use super::explain::ExplainOptions;
 use super::fit::FitOptions;
 use super::flavor::FlavorCommand;
@@ -165,7 +165,7 @@ pub enum Command {
     /// writes a plan for `berth heal`. Talks to any placement service over its API, Berth or OpenStack Placement, and
     /// changes nothing.
     ///
-    /// It differs from `berth db audit`, which checks the consistency of Berth's database, and from the audit log
+    /// It differs from `berth db check`, which checks the consistency of Berth's database, and from the audit log
     /// (--audit-log of `berth serve`), which records changes with their authors.
     ///
     /// Exits with 0 if nothing was found, with 3 if something was, with 127 if the given servers are unusable or
@@ -187,8 +187,8 @@ pub enum Command {
     /// Keystone, the expiry of certificates, file descriptors and the clock. Takes the options of `serve`, changes
     /// nothing, and may run beside servers. Exits with 0 if no check has failed, with 2 if one has; warnings do not
     /// count.
-    #[command(visible_alias = "check")]
-    Doctor(Box<DoctorOptions>),
+    #[command(alias = "doctor")]
+    Check(Box<CheckOptions>),
     /// Collect what is needed to find the cause of a problem, as a tar file of texts.
     ///
     /// The findings of `check`, the options, the replicas, the metrics twice, a report on the database (settings,
@@ -279,12 +279,6 @@ pub enum Command {
     ///
     /// Asks a running Berth, like `drain`. Changes nothing without --carry-out.
     Rebalance(Box<RebalanceOptions>),
-    /// Check whether this version can replace the running one.
-    ///
-    /// Checks the configuration, the version of PostgreSQL, the schema, oversubscribed inventories and the
-    /// consistency of the stored data. Takes the options of `serve`, and only reads. Exits with 0 if no check has
-    /// failed, with 2 if one has; warnings do not count.
-    UpgradeCheck(Box<DoctorOptions>),
     /// Ask a running server whether it responds, or is ready, for the health checks of containers.
     ///
     /// Exits with 0 if it does on all its addresses, with 1 if not.
@@ -320,7 +314,7 @@ pub enum DbCommand {
     /// Compares recorded usage with the sum of allocations, and looks for broken consumers and
     /// Compares recorded usage with the sum of allocations, and looks for broken consumers and provider trees. Only
     /// reads, and may run under any load. Exits with 0 if the data is consistent, with 2 if not.
-    Audit(DbOptions),
+    Check(DbOptions),
     /// Print the SQL script that grants a role the privileges that servers need.
     ///
     /// Run the script as the owner of Berth's tables, again after each `db migrate`:
@@ -337,7 +331,7 @@ pub enum DbCommand {
     /// Load a file that `db dump` wrote, completely or not at all.
     ///
     /// All servers must be stopped. The database may be another one than the file is from, and
-    /// belongs to the role that restores it. Then checks the data like `db audit`.
+    /// belongs to the role that restores it. Then checks the data like `db check`.
     Restore(RestoreOptions),
 }
 
@@ -345,7 +339,7 @@ pub enum DbCommand {
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Check the options of `serve`, and print each value and its source.
-    Check(Box<CheckOptions>),
+    Check(Box<Config>),
     /// Show the options of a running server, with the source of each value.
     ///
     /// Asks the server itself, which knows the values it was started with and those a reload has changed. Secrets are
@@ -357,5 +351,5 @@ pub enum ConfigCommand {
     ///
     /// Options that have no equivalent are named on standard error and in comments of the result.
     /// If it would be unsafe to drop an option, nothing is printed and the exit code is 1.
-    Import(Box<ImportOptions>),
+    Convert(Box<ConvertOptions>),
 }

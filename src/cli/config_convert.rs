@@ -1,4 +1,4 @@
-//! `berth config import`: converts a configuration file of OpenStack Placement.
+//! `berth config convert`: converts a configuration file of OpenStack Placement.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,9 @@ use clap::Args;
 use crate::moving::config_import::{self, Overrides, Sources};
 use crate::server::failure::Failure;
 
-/// Options of `config import`.
+/// Options of `config convert`.
 #[derive(Args, Clone, Debug)]
-pub struct ImportOptions {
+pub struct ConvertOptions {
     /// Files in oslo.config's format; a later file overrides an earlier one.
     ///
     /// Environment variables `OS_GROUP__OPTION` override all files, as in OpenStack Placement.
@@ -43,11 +43,11 @@ pub struct ImportOptions {
     pub table: bool,
 }
 
-/// Runs `berth config import`, and returns its output. Passes notes, warnings and errors to `notice`.
+/// Runs `berth config convert`, and returns its output. Passes notes, warnings and errors to `notice`.
 ///
 /// # Errors
 /// A file cannot be read or written, or an option can neither be converted nor safely left out.
-pub fn run(options: &ImportOptions, notice: impl Fn(&str)) -> Result<Option<String>, Failure> {
+pub fn run(options: &ConvertOptions, notice: impl Fn(&str)) -> Result<Option<String>, Failure> {
     if options.table {
         return Ok(Some(config_import::table::markdown()));
     }

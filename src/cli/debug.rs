@@ -14,10 +14,9 @@ use time::macros::format_description;
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
+use super::check::{FindingFormat, checks, findings};
 use super::columns::{FormatOptions, ListFormat};
 use super::config_show::{self, ShowConfigOptions, lines};
-use super::doctor::checks::doctor;
-use super::doctor::{FindingFormat, findings};
 use super::health;
 use super::members::listed;
 use super::report_file::ReportFile;
@@ -94,7 +93,7 @@ pub async fn run(options: &DebugOptions, sources: &[Source]) -> Result<String, F
         part(
             "check.txt",
             "the findings of `berth check`",
-            findings(&doctor(config, sources).await, FindingFormat::Text).0,
+            findings(&checks::all(config, sources).await, FindingFormat::Text).0,
         ),
         part(
             "options-server.txt",

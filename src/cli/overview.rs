@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue};
 /// The commands by what they are for.
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run", &["serve", "members", "maintenance", "db", "config", "policy", "completions", "man"]),
-    ("Check", &["doctor", "health", "debug", "upgrade-check"]),
+    ("Check", &["check", "health", "debug"]),
     ("Look at a cloud", &["ls", "show", "tree", "top", "watch", "history"]),
     ("Ask why, and how many more fit", &["why", "explain", "candidates", "fit", "fragmentation"]),
     ("Plan", &["moves", "drain", "rebalance", "flavor", "aggregate", "group"]),
@@ -15,7 +15,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
 ];
 
 /// Commands that do not exist, and what to use instead.
-const WRONG_NAMES: [(&str, &str); 8] = [
+const WRONG_NAMES: [(&str, &str); 11] = [
     ("status", "`berth health --ready` asks the server, `berth db status` the schema"),
     ("version", "`berth --version`"),
     ("start", "`berth serve`"),
@@ -23,6 +23,9 @@ const WRONG_NAMES: [(&str, &str); 8] = [
     ("restore", "`berth db restore`"),
     ("migrate", "`berth db migrate`"),
     ("logs", "`journalctl -u berth`"),
+    ("upgrade-check", "`berth check --upgrade`"),
+    ("db audit", "`berth db check`"),
+    ("config import", "`berth config convert`"),
     (
         "config dump",
         "`berth config show` shows the options of a running server, `berth config check` those of the files",

@@ -60,7 +60,7 @@ impl Settings {
         if text.lines().any(|line| SECTIONS_OF_PLACEMENT.contains(&line.trim())) {
             let path = self.path.display();
             problems.push(format!(
-                "{path} is a configuration of OpenStack Placement; `berth config import {path}` translates it"
+                "{path} is a configuration of OpenStack Placement; `berth config convert {path}` translates it"
             ));
             return;
         }

@@ -1,4 +1,4 @@
-//! The condition of the database and its server, for `berth doctor` and `berth upgrade-check`. Changes nothing.
+//! The condition of the database and its server, for `berth check` and `berth check --upgrade`. Changes nothing.
 
 use sqlx::{FromRow, PgConnection};
 

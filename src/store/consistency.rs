@@ -18,7 +18,7 @@ pub(super) fn check_held(state: &LockedState) -> Result<()> {
 ///
 /// # Errors
 /// The database is unavailable.
-pub async fn audit(conn: &mut PgConnection) -> Result<Vec<String>> {
+pub async fn faults(conn: &mut PgConnection) -> Result<Vec<String>> {
     let faults = sqlx::query_scalar!(
         r#"with held as (
                select provider_id, class_id, sum(used)::bigint as used

@@ -11,12 +11,12 @@
 mod access;
 pub mod aggregates;
 pub mod allocations;
-pub mod audit;
 pub mod change;
 pub mod claim_check;
 mod claims;
 mod commit;
 pub mod condition;
+pub mod consistency;
 mod consumer_claim;
 pub mod consumers;
 pub mod described;

@@ -82,7 +82,7 @@ async fn look(primary: &Primary) -> Result<Status> {
 fn hindrance(status: &Status) -> Option<Hindrance> {
     match status {
         Status::Forbidden { .. } => Some(Cow::Borrowed(
-            "the role of the server lacks privileges in the database: `berth doctor` names them",
+            "the role of the server lacks privileges in the database: `berth check` names them",
         )),
         Status::Current
         | Status::Newer(_)

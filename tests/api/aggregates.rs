@@ -60,7 +60,7 @@ async fn an_aggregate_comes_back_as_it_was_sent() {
     put(&berth, host, &[]).await;
     assert_eq!(get(&other, host).await, Vec::<String>::new());
     assert_eq!(members(&berth, &usual).await, 0);
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// Replicas of the version before write and read no spellings while they are being replaced.

@@ -329,7 +329,7 @@ async fn an_answer_is_of_one_moment() {
         mover.await.unwrap();
     }
     assert_eq!(seen, 6);
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// The number of sessions within a transaction.

@@ -1,4 +1,4 @@
-//! `berth doctor` and `berth upgrade-check`: what they find in databases that are well and in ones that are not.
+//! `berth check` and `berth check --upgrade`: what they find in databases that are well and in ones that are not.
 
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -23,9 +23,9 @@ async fn execute(options: &PgConnectOptions, statements: &str) {
 }
 
 /// The findings of a command, and its exit code.
-async fn findings(command: &str, arguments: &[&str]) -> (Vec<Value>, Option<i32>) {
+async fn findings(command: &[&str], arguments: &[&str]) -> (Vec<Value>, Option<i32>) {
     let mut berth = Command::new(env!("CARGO_BIN_EXE_berth"));
-    berth.args([command, "--format", "json"]).args(arguments);
+    berth.args(command).args(["--format", "json"]).args(arguments);
     let output = tokio::task::spawn_blocking(move || berth.output().unwrap()).await.unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     let found: Value =
@@ -33,7 +33,7 @@ async fn findings(command: &str, arguments: &[&str]) -> (Vec<Value>, Option<i32>
     (found["findings"].as_array().unwrap().clone(), output.status.code())
 }
 
-async fn over(command: &str, options: &PgConnectOptions) -> (Vec<Value>, Option<i32>) {
+async fn over(command: &[&str], options: &PgConnectOptions) -> (Vec<Value>, Option<i32>) {
     findings(command, &["--database-url", options.to_url_lossy().as_str()]).await
 }
 
@@ -47,7 +47,7 @@ fn about<'a>(found: &'a [Value], subject: &str) -> (&'a str, &'a str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_is_well_has_no_faults() {
-    let (found, _) = over("doctor", &database().await).await;
+    let (found, _) = over(&["check"], &database().await).await;
     for subject in [
         "configuration",
         "database",
@@ -60,7 +60,7 @@ async fn a_database_that_is_well_has_no_faults() {
         assert_eq!(about(&found, subject).0, "ok", "{found:?}");
     }
     assert_eq!(about(&found, "keystone").0, "skipped");
-    let (found, code) = over("upgrade-check", &database().await).await;
+    let (found, code) = over(&["check", "--upgrade"], &database().await).await;
     for subject in ["configuration", "database", "schema", "inventories", "consistency"] {
         assert_eq!(about(&found, subject).0, "ok", "{found:?}");
     }
@@ -71,14 +71,14 @@ async fn a_database_that_is_well_has_no_faults() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_may_lose_data_is_a_fault() {
     let cluster = Cluster::new(&["fsync=off"]).await;
-    let (found, code) = over("doctor", &cluster.options()).await;
+    let (found, code) = over(&["check"], &cluster.options()).await;
     assert_eq!(about(&found, "durability").0, "failure");
     assert_eq!(code, Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn faults_of_a_database_are_named_with_advice() {
-    let (found, code) = over("doctor", &empty_database().await).await;
+    let (found, code) = over(&["check"], &empty_database().await).await;
     assert_eq!(about(&found, "schema").0, "warning");
     let schema = found.iter().find(|finding| finding["subject"] == "schema").unwrap();
     assert!(schema["advice"].as_str().unwrap().contains("berth db migrate"), "{schema}");
@@ -86,13 +86,13 @@ async fn faults_of_a_database_are_named_with_advice() {
 
     let lacking = database().await;
     execute(&lacking, "drop table allocations").await;
-    let (found, code) = over("doctor", &lacking).await;
+    let (found, code) = over(&["check"], &lacking).await;
     let (verdict, words) = about(&found, "schema");
     assert!(verdict == "failure" && words.contains("table allocations"), "{words}");
     assert_eq!(code, Some(2));
 
     let nowhere = ["--database-url", "postgres://127.0.0.1:1/none"];
-    let (found, code) = findings("doctor", &nowhere).await;
+    let (found, code) = findings(&["check"], &nowhere).await;
     assert_eq!((about(&found, "database").0, code), ("failure", Some(2)));
     assert_eq!(about(&found, "configuration").0, "ok", "the rest is looked at all the same");
 }
@@ -103,24 +103,23 @@ async fn an_upgrade_is_warned_of_what_is_oversubscribed_or_broken() {
     let host = berth.host("host", &[("VCPU", 8)]).await;
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 6)]).await.expect(204);
     execute(&berth.database, "update inventories set total = 4").await;
-    let (found, code) = over("upgrade-check", &berth.database).await;
+    let (found, code) = over(&["check", "--upgrade"], &berth.database).await;
     let (verdict, words) = about(&found, "inventories");
     assert_eq!(verdict, "warning");
     assert!(words.contains(&format!("VCPU of provider {}: 6 used, capacity 4", host.0)), "{words}");
     assert_eq!((about(&found, "consistency").0, code), ("ok", Some(0)));
 
     execute(&berth.database, "update inventories set used = 1").await;
-    let (found, code) = over("upgrade-check", &berth.database).await;
+    let (found, code) = over(&["check", "--upgrade"], &berth.database).await;
     assert_eq!((about(&found, "consistency").0, code), ("failure", Some(2)));
 }
 
-/// `check` is the same command by a name that people try first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disk_without_space_and_wrong_usages_are_found() {
     let berth = Berth::new().await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 6)]).await.expect(204);
-    let (found, _) = over("check", &berth.database).await;
+    let (found, _) = over(&["check"], &berth.database).await;
     assert_eq!((about(&found, "space").0, about(&found, "consistency").0), ("ok", "ok"));
 
     let full = "create function full_disk() returns event_trigger language plpgsql as $$ begin
@@ -129,7 +128,7 @@ async fn a_disk_without_space_and_wrong_usages_are_found() {
                 create event trigger full_disk on ddl_command_end execute function full_disk();
                 update inventories set used = 1";
     execute(&berth.database, full).await;
-    let (found, code) = over("check", &berth.database).await;
+    let (found, code) = over(&["check"], &berth.database).await;
     assert_eq!(about(&found, "space"), ("failure", "could not extend file"));
     assert_eq!((about(&found, "consistency").0, code), ("failure", Some(2)));
 }
@@ -152,7 +151,7 @@ async fn the_running_server_is_asked_whether_it_is_ready() {
         (nowhere, "skipped", "none runs at"),
     ] {
         let arguments = ["--database-url", &url, "--listen", &address, "--planner-listen", "none"];
-        let (found, _) = findings("doctor", &arguments).await;
+        let (found, _) = findings(&["check"], &arguments).await;
         let (told, found) = about(&found, "server");
         assert!(told == verdict && found.contains(words) && found.contains(&address), "{found}");
     }
@@ -192,8 +191,8 @@ async fn a_session_that_keeps_rows_locked_is_named() {
     assert_eq!(found[0].tables, "providers");
     assert!(found[0].place.starts_with(&format!("process {pid} of ")), "{found:?}");
     assert!(condition::lock_holders(&mut conn, 600, 10).await.unwrap().is_empty());
-    until("the doctor names it", async || {
-        let (found, code) = over("doctor", &options).await;
+    until("it is named", async || {
+        let (found, code) = over(&["check"], &options).await;
         let named = found.iter().find(|finding| finding["subject"] == "locks");
         named.is_some_and(|it| it["found"].as_str().unwrap().contains(&format!("process {pid} ")))
             && code == Some(2)
@@ -210,7 +209,7 @@ async fn a_standby_and_its_lag_are_reported() {
         !condition::standbys(&mut conn).await.unwrap().is_empty()
     })
     .await;
-    let (found, _) = over("doctor", &cluster.options()).await;
+    let (found, _) = over(&["check"], &cluster.options()).await;
     let (verdict, words) = about(&found, "replication");
     assert_eq!(verdict, "ok", "{words}");
     assert!(words.contains("bytes"), "{words}");
@@ -269,7 +268,7 @@ async fn keystone_is_checked() {
             &["--keystone-project-name", "service", "--keystone-project-domain-name", "Default"],
             &["--keystone-password", "s3cret", "--keystone-timeout", "5"],
         ];
-        let (found, _) = findings("doctor", &arguments.concat()).await;
+        let (found, _) = findings(&["check"], &arguments.concat()).await;
         let (is, words) = about(&found, "keystone");
         assert_eq!(is, verdict, "{words}");
         assert!(!words.contains("s3cret"), "{words}");
@@ -278,16 +277,4 @@ async fn keystone_is_checked() {
             assert_eq!(about.map(|it| it["verdict"].as_str().unwrap()), verdict, "{found:?}");
         }
     }
-}
-
-/// The options come first, then what the database says.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_check_of_the_configuration_can_go_online() {
-    let mut berth = Command::new(env!("CARGO_BIN_EXE_berth"));
-    let url = empty_database().await.to_url_lossy().to_string();
-    berth.args(["config", "check", "--online", "--database-url", &url]);
-    let output = tokio::task::spawn_blocking(move || berth.output().unwrap()).await.unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(told.contains("max-requests = 1024"), "{told}");
-    assert!(told.contains("the schema is behind this program"), "{told}");
 }

@@ -33,7 +33,7 @@ async fn the_last_units_are_sold_exactly_once() {
         assert_eq!(statuses.iter().filter(|status| **status == 204).count(), 12, "{statuses:?}");
         assert_eq!(statuses.iter().filter(|status| **status == 409).count(), 12, "{statuses:?}");
         assert_eq!(berths[1].usages(host).await, json!({"VCPU": 12}));
-        berths[0].audit().await;
+        berths[0].assert_consistent().await;
         let releases = consumers.iter().map(|consumer| {
             let path = format!("/allocations/{consumer}");
             let berth = berths[0].clone();
@@ -78,7 +78,7 @@ async fn a_new_consumer_is_claimed_for_once() {
         let held = berths[0].get(&format!("/allocations/{consumer}")).await.json();
         assert_eq!(held["consumer_generation"], 1);
     }
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
 }
 
 /// In the reference both may be acknowledged and the allocation stays.
@@ -99,7 +99,7 @@ async fn a_delete_is_ordered_with_a_guarded_replace() {
         assert_eq!(berths[1].held(consumer).await, json!({}));
     }
     assert_eq!(berths[0].usages(host).await, json!({"VCPU": 0}));
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
 }
 
 /// In the reference these end in deadlocks and 500s.
@@ -117,7 +117,7 @@ async fn claims_on_two_providers_in_opposite_order_all_succeed() {
     assert!(join_all(claims).await.iter().all(|status| *status == 204));
     assert_eq!(berths[0].usages(one).await, json!({"VCPU": 100}));
     assert_eq!(berths[1].usages(two).await, json!({"VCPU": 100}));
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
     assert_eq!(berths[0].deadlocks().await, 0);
 }
 
@@ -146,7 +146,7 @@ async fn claimed_inventory_is_not_removed() {
             removed.text()
         );
     }
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
 }
 
 /// Moves that are each allowed must not close a loop together.
@@ -169,7 +169,7 @@ async fn providers_that_move_below_each_other_make_no_loop() {
         );
         assert!([(200, 400), (400, 200)].contains(&statuses), "{statuses:?}");
     }
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
 }
 
 /// A move of a consumer from one host to the other by `POST /allocations`, as in a migration: concurrent reads
@@ -208,7 +208,7 @@ async fn a_swap_is_never_seen_half_done() {
     }
     swaps.await.unwrap();
     assert!(seen > 0);
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,7 +234,7 @@ async fn a_request_of_several_consumers_is_all_or_nothing() {
         }
     }
     assert_eq!(berths[0].usages(host).await, json!({"VCPU": 6}), "one pair fits");
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
 }
 
 /// Generations are compare-and-set: of the updates with the same generation, one wins.
@@ -303,7 +303,7 @@ async fn concurrent_claims_do_not_deadlock() {
     for client in join_all(clients).await {
         client.unwrap();
     }
-    berths[0].audit().await;
+    berths[0].assert_consistent().await;
     assert_eq!(berths[0].deadlocks().await, 0);
 }
 

@@ -132,7 +132,7 @@ const MISTAKES: [(&str, &str); 40] = [
     ),
     (
         "[placement_database]\nconnection = mysql+pymysql://u:s3cret@h/placement",
-        "is a configuration of OpenStack Placement; `berth config import ",
+        "is a configuration of OpenStack Placement; `berth config convert ",
     ),
     (
         "log = \"info berth=debug\"",
@@ -375,7 +375,7 @@ fn every_command_reads_the_file_and_says_which_database_it_talks_to() {
     for command in [
         &["db", "migrate"][..],
         &["db", "status"],
-        &["db", "audit"],
+        &["db", "check"],
         &["flavor", "list"],
         &["group", "list"],
         &["aggregate", "list"],

@@ -1,4 +1,4 @@
-//! The faults that `berth db audit` finds, and the repairs in docs/operating/audit.md.
+//! The faults that `berth db check` finds, and the repairs in docs/operating/consistency.md.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ struct Fault {
 
 /// The text below a heading of the page.
 fn section(heading: &str) -> String {
-    let page = std::fs::read_to_string("docs/operating/audit.md").unwrap();
+    let page = std::fs::read_to_string("docs/operating/consistency.md").unwrap();
     let (_, text) = page.split_once(&format!("\n## {heading}\n")).unwrap();
     text.split("\n## ").next().unwrap().to_owned()
 }
@@ -31,7 +31,7 @@ fn blocks(section: &str) -> Vec<String> {
     paragraphs.map(|it| it.trim().replace("\n    ", "\n")).collect()
 }
 
-/// Makes the fault, compares what the audit says with the page, and repairs it as the page says, while
+/// Makes the fault, compares what the check says with the page, and repairs it as the page says, while
 /// a replica serves.
 async fn is_found_and_repaired(berth: &Berth, fault: Fault) {
     let mut conn = berth.session().await;
@@ -41,7 +41,7 @@ async fn is_found_and_repaired(berth: &Berth, fault: Fault) {
     };
     let blocks: Vec<String> = blocks(&section(fault.section)).iter().map(|it| filled(it)).collect();
     let [said, repair] = blocks.as_slice() else { panic!("{blocks:#?}") };
-    let found = berth::store::audit::audit(&mut conn).await.unwrap();
+    let found = berth::store::consistency::faults(&mut conn).await.unwrap();
     assert_eq!(found, [said.as_str()]);
 
     let folder = tempfile::tempdir().unwrap();
@@ -53,7 +53,7 @@ async fn is_found_and_repaired(berth: &Berth, fault: Fault) {
     shell.args(["-X", "-v", "ON_ERROR_STOP=1", "-f"]).arg(script);
     let output = tokio::task::spawn_blocking(move || shell.output().unwrap()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// A host with eight processors, four of which are claimed.

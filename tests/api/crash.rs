@@ -122,7 +122,7 @@ async fn a_killed_postgresql_loses_nothing_that_was_acknowledged() {
     .await;
     assert!(acknowledged.len() > 20, "{}", acknowledged.len());
     assert_held(&server, &acknowledged).await;
-    assert_eq!(Arc::into_inner(server).unwrap().audit(), "0 faults\n");
+    assert_eq!(Arc::into_inner(server).unwrap().faults(), "0 faults\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +136,7 @@ async fn a_killed_berth_loses_nothing_that_was_acknowledged() {
     drop(server);
     let server = Server::start(directory.path()).await;
     assert_held(&server, &acknowledged).await;
-    assert_eq!(server.audit(), "0 faults\n");
+    assert_eq!(server.faults(), "0 faults\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

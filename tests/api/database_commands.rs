@@ -101,7 +101,7 @@ async fn a_role_with_the_printed_grants_serves() {
     berth.claim(consumer, None, &[(host, "VCPU", 2)]).await.expect(204);
     assert_eq!(berth.usages(host).await, json!({"VCPU": 2}));
     berth.delete(&format!("/allocations/{consumer}")).await.expect(204);
-    berth.audit().await;
+    berth.assert_consistent().await;
 
     execute(
         &owner,
@@ -446,7 +446,7 @@ async fn a_read_only_database_is_reported() {
     let name = options.get_database().unwrap();
     execute(&options, &format!("alter database {name} set default_transaction_read_only = on"))
         .await;
-    for command in [&["db", "status"] as &[&str], &["doctor"], &["upgrade-check"]] {
+    for command in [&["db", "status"] as &[&str], &["check"], &["check", "--upgrade"]] {
         let said = fails(&[command, &["--database-url", &url]].concat(), 2).await;
         assert!(said.contains("default_transaction_read_only is on (source: database)"), "{said}");
     }
@@ -468,13 +468,13 @@ async fn a_silent_server_is_not_waited_for() {
     std::fs::write(&file, "nothing").unwrap();
     let commands: [(&[&str], i32); 8] = [
         (&["db", "status"], 1),
-        (&["db", "audit"], 1),
+        (&["db", "check"], 1),
         (&["db", "dump", "-"], 1),
         (&["db", "restore", &file], 1),
         (&["db", "shell", "--", "-c", "select 1"], 2),
         (&["history", "host"], 1),
-        (&["doctor"], 2),
-        (&["upgrade-check"], 2),
+        (&["check"], 2),
+        (&["check", "--upgrade"], 2),
     ];
     let began = Instant::now();
     let all = commands.iter().map(|(command, code)| {
@@ -496,7 +496,7 @@ async fn a_silent_server_is_not_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_audit_is_of_berths_tables() {
     let empty = empty_database().await;
-    let audit = async |url: &str| fails(&["db", "audit", "--database-url", url], 1).await;
+    let audit = async |url: &str| fails(&["db", "check", "--database-url", url], 1).await;
     let said = audit(&url(&empty)).await;
     assert!(said.contains("run `berth db migrate`"), "{said}");
     execute(&empty, "create table alembic_version (version_num text)").await;
@@ -509,6 +509,6 @@ async fn an_audit_is_of_berths_tables() {
     let said = audit(&as_role).await;
     assert!(said.contains("the role audits lacks privileges"), "{said}");
     execute(&owner, "grant select on all tables in schema public to audits").await;
-    let said = ok(&["db", "audit", "--database-url", &as_role], None).await;
+    let said = ok(&["db", "check", "--database-url", &as_role], None).await;
     assert_eq!(said, "0 faults\n");
 }

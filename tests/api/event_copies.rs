@@ -304,5 +304,5 @@ async fn a_copy_that_is_kept_by_events_is_the_cloud() {
         copy.follow(&other, end.number).await;
         copy.assert_equals(&end);
     }
-    berth.audit().await;
+    berth.assert_consistent().await;
 }

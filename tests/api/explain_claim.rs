@@ -95,7 +95,7 @@ async fn a_claim_that_does_not_fit_is_explained_with_who_holds_what_there() {
     let many = json!({consumer(1): claim(&[], Some(1)), consumer(9): wanted});
     let many = berth.post("/-/v1/explain", many).await.expect(200).json();
     assert_eq!((&many["allowed"], &many["count"]), (&json!(true), &json!(0)));
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn the_explanation_of_a_claim_predicts_its_outcome() {
         }
     }
     assert!(allowed > 20 && refused > 20, "{allowed} {refused}");
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 #[tokio::test]

@@ -239,7 +239,7 @@ fn any_request_gets_a_response_other_than_5xx() {
         prop_assert!(status.is_none_or(|status| status < 500), "{status:?}");
         Ok(())
     });
-    runtime.block_on(berth.audit());
+    runtime.block_on(berth.assert_consistent());
     outcome.unwrap();
 }
 

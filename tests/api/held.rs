@@ -107,7 +107,7 @@ async fn only_claims_that_need_a_held_provider_wait() {
     kept.await.unwrap().expect(204);
     release.await.unwrap().expect(204);
     assert_eq!(berth.usages(hosts[0]).await, json!({"VCPU": 1}));
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// Forty claims of new consumers on three hosts, all of which succeed.
@@ -135,7 +135,7 @@ async fn only_claims_that_need_a_held_consumer_wait() {
     assert!(!kept.is_finished());
     held.commit().await.unwrap();
     kept.await.unwrap().expect(204);
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// A consumer that is being inserted is an invisible row, so no locked row can be found.
@@ -157,7 +157,7 @@ async fn a_consumer_being_inserted_blocks_no_other_claim() {
     assert!(!kept.is_finished());
     inserting.rollback().await.unwrap();
     kept.await.unwrap().expect(204);
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

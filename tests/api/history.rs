@@ -167,7 +167,7 @@ async fn each_claim_of_a_batch_has_its_own_entry_and_a_refused_one_has_none() {
     assert_eq!(entries.len(), 3);
     assert_eq!((entries[2].generation, &entries[2].after), (Some(2), &None));
     assert_eq!(entries[2].subjects.len(), 2);
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -400,7 +400,7 @@ async fn history_and_data_agree_after_kills() {
         let different: i64 = sqlx::query_scalar(DIFFERENT).fetch_one(&mut conn).await.unwrap();
         assert_eq!(different, 0, "round {round}");
     }
-    assert_eq!(Arc::into_inner(server).unwrap().audit(), "0 faults\n");
+    assert_eq!(Arc::into_inner(server).unwrap().faults(), "0 faults\n");
 }
 
 /// As root, the private PostgreSQL runs as another user, who must be able to get there.

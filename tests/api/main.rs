@@ -9,25 +9,25 @@
 
 mod aggregates;
 mod allocations;
-mod audit_faults;
 mod audit_log;
 mod bad_input;
 mod bulk;
 mod candidate_order;
 mod candidates;
 mod change_log;
+mod check;
 mod claim_command;
 mod closed_connections;
 mod compression;
 mod concurrency;
 mod configuration;
+mod consistency;
 mod cors;
 mod crash;
 mod database_commands;
 mod databases;
 mod debugging;
 mod differences;
-mod doctor;
 mod event_copies;
 mod events;
 mod explain;

@@ -65,7 +65,7 @@ async fn inventory_moves_with_its_allocations() {
     assert_eq!(cloud.berth.usages(cloud.gpu).await, json!({"VGPU": 1}));
     let held = cloud.berth.held(cloud.consumer).await;
     assert_eq!(held[cloud.gpu.0.to_string()]["resources"], json!({"VGPU": 1}));
-    cloud.berth.audit().await;
+    cloud.berth.assert_consistent().await;
 }
 
 #[tokio::test]

@@ -50,7 +50,7 @@ async fn assert_set_back(berth: &Berth, host: Host, gone: Host) {
     assert_eq!(berth.usages(host).await, json!({"VCPU": 0}));
     berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 8)]).await.expect(204);
     assert_eq!(berth.usages(host).await, json!({"VCPU": 8}));
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// Creates data, makes a clean copy of the files, and creates more data.

@@ -58,7 +58,7 @@ async fn rows_in_use_cannot_be_deleted() {
         assert_eq!(refused.constraint(), Some(constraint), "{statement}: {refused}");
         assert!(refused.is_foreign_key_violation());
     }
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// Classes have their position as key, so listings by key are in the reference's order; a standard
@@ -165,11 +165,11 @@ async fn data_of_every_version_survives_what_comes_after() {
         migrate(&mut conn).await.unwrap();
         assert_eq!(status(&mut conn).await.unwrap(), Status::Current);
         let berth = Berth::over(&options).await;
-        berth.audit().await;
+        berth.assert_consistent().await;
         survivors_are_served(&berth, version).await;
         newcomers_are_served(&berth).await;
         planner_rows_survived(&mut conn).await;
-        berth.audit().await;
+        berth.assert_consistent().await;
     }
 }
 
@@ -273,7 +273,7 @@ async fn keys_may_need_more_than_32_bits() {
     .await
     .unwrap();
     assert!(least > i64::from(i32::MAX), "{least}");
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 /// Refused creations use up no keys: of names that are taken, and of claims by known owners.
@@ -426,7 +426,7 @@ async fn the_last_release_serves_on_this_schema() {
             assert!(!old.log().contains("ERROR"), "{}", old.log());
         }
         let mut conn = PgConnection::connect(url.as_str()).await.unwrap();
-        let faults = berth::store::audit::audit(&mut conn).await.unwrap();
+        let faults = berth::store::consistency::faults(&mut conn).await.unwrap();
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }

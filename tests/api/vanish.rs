@@ -73,7 +73,7 @@ async fn clients_that_vanish_leave_nothing_half_done() {
         sqlx::query_scalar::<_, i64>(busy).fetch_one(&mut session).await.unwrap() == 0
     })
     .await;
-    berth.audit().await;
+    berth.assert_consistent().await;
     let mut held = 0;
     for consumer in consumers {
         let allocations = berth.held(consumer).await;
@@ -117,7 +117,7 @@ async fn a_write_outlives_its_client_while_the_database_stands_still() {
         until("it is written", async || berth.held(consumer).await != json!({})).await;
     }
     assert_eq!(berth.usages(host).await, json!({"VCPU": 6}));
-    berth.audit().await;
+    berth.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -140,7 +140,7 @@ def words(document: dict, judged: verdict.Verdict) -> list[str]:
         for violation in found[:EXAMPLES]:
             lines += [f"  {line}" for line in violation.lines()]
     if document["audit"]:
-        lines += ["VIOLATION `berth db audit` says:", document["audit"]]
+        lines += ["VIOLATION `berth db check` says:", document["audit"]]
     total = len(judged.violations) + bool(document["audit"])
     lines.append(f"{total} violations")
     return lines

@@ -122,9 +122,9 @@ class Stage:
             subprocess.run(["umount", "-l", folder], check=False)
 
     def audit(self) -> str:
-        """What `berth db audit` finds wrong; empty if nothing."""
+        """What `berth db check` finds wrong; empty if nothing."""
         url = f"postgres://{SUPERUSER}@127.0.0.1:{self.pair.primary.port}/{DATABASE}"
-        command = [str(find_berth()), "db", "audit", "--database-url", url]
+        command = [str(find_berth()), "db", "check", "--database-url", url]
         done = subprocess.run(command, capture_output=True, text=True, env=clean_environment())
         return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip()
 

@@ -54,7 +54,7 @@ class Importing(Both):
 
     def is_the_same(self, source: str, *options) -> None:
         """Compare the service with Berth over the database, with the command that the report names."""
-        self.assertEqual(berth("db", "audit", "--database-url", self.url).stdout, "0 faults\n")
+        self.assertEqual(berth("db", "check", "--database-url", self.url).stdout, "0 faults\n")
         with serving(f"compare-{self.name}", self.url) as server:
             self.compares("--sample", "50", *options, left=source, right=server.url)
 

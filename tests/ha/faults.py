@@ -32,7 +32,7 @@ class Outcome:
     lost: int
     # Seconds from the fault until the other node was seen to be the primary.
     promoted: float | None
-    # What `berth db audit` found; empty: nothing.
+    # What `berth db check` found; empty: nothing.
     audit: str
 
 
@@ -74,7 +74,7 @@ class Run:
             if watch:
                 watch.end()
         seen = watch.seen if watch else None
-        audit = self._replicas.berth("db", "audit", "--log", "error")
+        audit = self._replicas.berth("db", "check", "--log", "error")
         return Outcome(
             fault=fault,
             figures=figures(load.events, began, seen, balanced),

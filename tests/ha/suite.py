@@ -108,7 +108,7 @@ def _row(outcome: Outcome) -> str:
         _seconds(outcome.promoted), _seconds(seen.reads_back), _seconds(seen.claims_back),
         _seconds(seen.longest_without_read), _seconds(seen.longest_without_claim),
     ]  # fmt: skip
-    audit = f"\n\nberth db audit: {outcome.audit}" if outcome.audit else ""
+    audit = f"\n\nberth db check: {outcome.audit}" if outcome.audit else ""
     return f"| {' | '.join(str(cell) for cell in cells)} |{audit}"
 
 

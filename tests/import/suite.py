@@ -1,4 +1,4 @@
-"""Generated configurations, read by oslo.config and by `berth config import`.
+"""Generated configurations, read by oslo.config and by `berth config convert`.
 
 Each case is up to three files, perhaps a folder of files, and variables of the
 environment, made at random from what the language has: sections in any case,
@@ -185,7 +185,7 @@ def with_oslo(names: list[str], parts: str | None) -> dict | None:
 
 def with_berth(berth: str, names: list[str], parts: str | None) -> dict | None:
     """What berth writes; None if it refuses."""
-    command = [berth, "config", "import", *names, *(["--config-dir", parts] if parts else [])]
+    command = [berth, "config", "convert", *names, *(["--config-dir", parts] if parts else [])]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == 0:
         return tomllib.loads(done.stdout)

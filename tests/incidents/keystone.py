@@ -32,7 +32,7 @@ class Keystone:
                 while keystone.hangs.is_set():
                     time.sleep(0.1)
                 # `berth check` asks for a token that no Keystone has issued.
-                if self.headers.get("X-Subject-Token", "").startswith("berth-doctor"):
+                if self.headers.get("X-Subject-Token", "").startswith("berth-check"):
                     status = 404
                 body = json.dumps(TOKEN).encode()
                 self.send_response_only(status)

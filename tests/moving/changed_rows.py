@@ -126,7 +126,7 @@ class Changed(Source):
                 f"{stock}, MEMORY_MB: total 10, reserved 0, {amounts} Infinity: left out",
             ],
         })
-        self.assertEqual(berth("db", "audit", "--database-url", self.url).stdout, "0 faults\n")
+        self.assertEqual(berth("db", "check", "--database-url", self.url).stdout, "0 faults\n")
 
     def test_sums_beyond_64_bits(self) -> None:
         self.write(

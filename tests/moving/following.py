@@ -132,7 +132,7 @@ class Following(FollowingCase):
                     self.caught_up(follower, reference)
                     self.compares(cloud, reference, server.url, CANDIDATES)
                     self.compares_times(cloud, reference, server.url)
-                self.assertEqual(self.berth("db", "audit").stdout, "0 faults\n")
+                self.assertEqual(self.berth("db", "check").stdout, "0 faults\n")
                 self.assertEqual(follower.stop(), 0, follower.said)
                 self.assertIn("continue with `berth import --follow`", follower.said)
                 # It goes on where it was, and another process ends it.

@@ -243,7 +243,7 @@ def moves(name: str, source, url: str, size: Size = LARGE) -> list[str]:
         print(done.stdout, done.stderr, sep="", flush=True)
         assert done.returncode == 0
         left_out = lost(json.loads(file.read_text()))
-        audit = berth("db", "audit", "--database-url", url)
+        audit = berth("db", "check", "--database-url", url)
         print(audit.stdout, end="", flush=True)
         assert audit.stdout == "0 faults\n"
         complete(old)

@@ -20,7 +20,7 @@ def measure(hosts: int, instances: int) -> int:
         url = own._cluster.url("measured")
         done = berth("import", "--from-database", source, "--database-url", url)
         print(done.stdout, done.stderr, sep="")
-        audit = berth("db", "audit", "--database-url", url)
+        audit = berth("db", "check", "--database-url", url)
         print(audit.stdout, end="", flush=True)
         own._cluster.drop("measured")
         followed = follow(own, source, engine)

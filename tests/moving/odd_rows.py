@@ -228,7 +228,7 @@ class Odd(Source):
             ],
             "consumers that hold nothing": [f"consumer {u(102)}: left out: nothing shows it"],
         })
-        self.assertEqual(berth("db", "audit", "--database-url", self.url).stdout, "0 faults\n")
+        self.assertEqual(berth("db", "check", "--database-url", self.url).stdout, "0 faults\n")
         self.assertEqual(self.rows("select used from inventories"), "27")
         self.assertEqual(self.rows(f"select generation from consumers where uuid = '{u(101)}'"), "5")
         self.assertEqual(

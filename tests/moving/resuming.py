@@ -259,4 +259,4 @@ class Replacing(Source):
                     self.assertEqual(send(server.url, request).json(), send(reference.url, request).json(), path)
             gone = send(server.url, Request("GET", "/traits/CUSTOM_OF_BERTH", "1.39"))
             self.assertEqual(gone.status, 404)
-        self.assertEqual(self.berth("db", "audit").stdout, "0 faults\n")
+        self.assertEqual(self.berth("db", "check").stdout, "0 faults\n")

@@ -45,7 +45,7 @@ class TheSame(Moving):
                 done = self.exports(other)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("is not empty: ", done.stderr)
-        self.assertEqual(berth("db", "audit", "--database-url", self.url).returncode, 0)
+        self.assertEqual(berth("db", "check", "--database-url", self.url).returncode, 0)
 
     def comes_back(self, exported: str) -> None:
         """What was exported is imported into another database of Berth's, which then has the same."""

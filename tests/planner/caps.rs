@@ -44,7 +44,7 @@ async fn a_project_may_have_so_many_plans() {
     create(&site.tenant("q"), "s0", servers("a", 1)).await;
     tenant.delete("/v1/plans/s0").await.expect(204);
     create(&tenant, "s2", servers("c", 1)).await;
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +66,7 @@ async fn a_cap_holds_however_many_ask_at_once() {
     let count = |status| statuses.iter().filter(|it| **it == status).count();
     assert_eq!((count(201), count(409)), (5, 19), "{statuses:?}");
     assert_eq!(site.tenant("p").get("/v1/plans").await.json().as_array().unwrap().len(), 5);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,7 +101,7 @@ async fn a_project_may_have_so_many_placements_and_bytes() {
     let body = json!({"action": "update", "resources": servers("b", 3)});
     tenant.put("/v1/plans/s0", body).await.explanation(409);
     tenant.delete("/v1/plans/s0").await.expect(204);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,7 +55,7 @@ async fn numbered_groups_may_have_one_provider_or_must_have_several() {
     assert_eq!(used(&site, one[1], "SRIOV_NET_VF").await, 2);
     let full = admin.post("/v1/plans", plan("more", only(two_functions("isolate")))).await;
     assert!(full.explanation(409).starts_with("Ostro error: "), "{}", full.text());
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +84,7 @@ async fn the_providers_of_groups_can_be_in_one_subtree() {
     }
     assert_eq!(used(&site, cards[0], "SRIOV_NET_VF").await, 0, "it is below another node");
     assert_eq!(used(&site, cards[1], "SRIOV_NET_VF").await, 2);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -158,7 +158,7 @@ async fn groups_of_one_provider_stay_within_its_max_unit() {
     for card in [one, two] {
         assert_eq!(used(&site, card, "SRIOV_NET_VF").await, 2);
     }
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -238,7 +238,7 @@ async fn r77_hosts_come_go_and_change() {
         tenant.delete(&format!("/v1/plans/{stack}")).await.expect(204);
     }
     assert_eq!(vcpus(&site).await, std::collections::BTreeMap::new());
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

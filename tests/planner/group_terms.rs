@@ -151,7 +151,7 @@ async fn domains_of_trees_are_where_a_whole_server_fits() {
     let even = of_terms(group("diversity", "rack", &["s0", "s1"]), &json!({"max_skew": 1}));
     let made = make(&site.admin(), json!({"s0": server, "s1": server, "g": even})).await;
     assert_eq!(counts(&made.expect(201).json(), 5), [("large".to_owned(), 2)].into());
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

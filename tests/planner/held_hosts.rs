@@ -112,7 +112,7 @@ async fn boot(site: &Site, policy: &str) -> (usize, usize) {
             }
         }
     }
-    site.audit().await;
+    site.assert_consistent().await;
     (count, found)
 }
 

@@ -86,7 +86,7 @@ async fn plans_holds_and_handovers_are_recorded() {
         claims, 6,
         "two holds, one of which is written again, an arrival, two ends: {of_host:#?}"
     );
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

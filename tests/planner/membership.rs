@@ -214,5 +214,5 @@ async fn r25_a_plan_and_a_member_that_leaves_do_not_pass_each_other() {
             admin.put("/v1/groups/g/members", json!({"members": [A]})).await.expect(201);
         }
     }
-    site.audit().await;
+    site.assert_consistent().await;
 }

@@ -80,7 +80,7 @@ async fn a_replan_that_fails_changes_nothing() {
         assert_eq!(admin.get("/v1/placements").await.json(), reserved);
     }
     assert_ne!(placements, reserved);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// A repeated create made a second plan, and booked twice.
@@ -308,7 +308,7 @@ async fn updates_never_stand_in_the_way() {
             );
         }
         assert_eq!(admin.get("/v1/plans/s").await.json(), after, "update {nth}");
-        site.audit().await;
+        site.assert_consistent().await;
     }
     admin.delete("/v1/plans/s").await.expect(204);
     assert_eq!(usages(&site).await, json!({}));
@@ -345,7 +345,7 @@ async fn a_deleted_server_is_no_obstacle() {
     placement.delete(&stranger).await.expect(204);
     let a = admin.post("/v1/placements/a", json!({})).await.expect(201).json();
     assert_eq!(a["location"], "r01h01");
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// An instance that existed before its plan is not counted twice.
@@ -369,7 +369,7 @@ async fn an_instance_that_is_there_already_takes_its_place() {
     let view = site.admin().get("/v1/placements/a").await.json();
     assert_eq!(view["location"], "r01h01");
     assert_eq!(view["resource_id"], json!(instance));
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// Operations other than plans have no dry run.

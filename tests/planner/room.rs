@@ -82,7 +82,7 @@ async fn r80_holds_expire() {
     assert_eq!(host(&made, "a"), "r01h01");
     let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
     assert_eq!(counts["expired_holds"], 0);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,7 +136,7 @@ async fn r80_a_hold_expires_whose_instance_does_not_arrive() {
     assert_eq!(site.placement_of("a").await["location"], "r01h01");
     let counts = admin.get("/v1/status").await.json()["status"]["ostro"]["resources"].clone();
     assert_eq!(counts["expired_holds"], 0);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// Hosts that are in use come first, and of those the one with the least room; `spread` turns it

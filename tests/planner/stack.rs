@@ -157,7 +157,7 @@ pub async fn finish(site: &Site, before: &Usages) {
     }
     assert_eq!(placements(&admin).await, json!([]));
     assert_eq!(&usages(site).await, before);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// Returns the allocations of a consumer, by the ids of providers.

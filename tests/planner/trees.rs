@@ -64,7 +64,7 @@ async fn servers_are_packed_into_the_nodes_of_a_host() {
     let answer = admin.post("/v1/plans", plan("t", json!({"c": server("c", 2)}))).await;
     assert!(answer.explanation(409).starts_with("Ostro error: server c fits on none of 1 host"));
     create(&admin, "t", json!({"c": server("c", 1), "d": server("d", 1)})).await;
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// Creates a host with one provider of processors for each of some amounts, and devices of one unit.
@@ -102,7 +102,7 @@ async fn devices_are_counted_and_not_enumerated() {
     assert!(answer.explanation(409).starts_with("Ostro error: "), "{}", answer.text());
     admin.delete("/v1/plans/pair").await.expect(204);
     create(&admin, "more", one).await;
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// Seventeen of 24 single devices are found, and a 25th is refused and not given up on.
@@ -121,7 +121,7 @@ async fn as_many_servers_as_devices_fit_and_no_more() {
     admin.delete("/v1/plans/seventeen").await.expect(204);
     admin.post("/v1/plans", plan("all", servers(25))).await.expect(409);
     create(&admin, "all", servers(24)).await;
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// NUMA nodes of different sizes: what fits is a matter of which server goes to which node.
@@ -140,7 +140,7 @@ async fn servers_of_several_sizes_are_packed_into_nodes_of_several_sizes() {
     admin.delete("/v1/plans/all").await.expect(204);
     let too_many = servers(&[6, 6, 6, 6, 4, 4, 4, 3, 3]);
     admin.post("/v1/plans", plan("many", too_many)).await.expect(409);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// Hosts that share a disk have it together, and no more.
@@ -170,7 +170,7 @@ async fn hosts_share_what_they_draw_on() {
     let made = create(&admin, "s", servers(&["a", "b", "c"])).await;
     assert!(["x", "y"].contains(&host(&made, "a").as_str()), "storage is no host: {made}");
     assert_eq!(used(&site, storage, "DISK_GB").await, 30);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// The operator's switch: strangers are admitted, and the hosts stay among the candidates.

@@ -141,7 +141,7 @@ impl Spot {
 /// Returns all violations, one sentence each. The known changes are read after the snapshot is taken: clients
 /// record a change before they make it.
 pub async fn faults(session: &mut PgConnection, known: impl FnOnce() -> Known) -> Vec<String> {
-    let mut faults = berth::store::audit::audit(session).await.unwrap();
+    let mut faults = berth::store::consistency::faults(session).await.unwrap();
     let mut snapshot = session.begin().await.unwrap();
     sqlx::query("set transaction isolation level repeatable read read only")
         .execute(&mut *snapshot)
@@ -295,7 +295,7 @@ impl Site {
 
     /// Fails unless there are no allocations and no exclusive hosts.
     pub async fn assert_empty(&self) {
-        self.audit().await;
+        self.assert_consistent().await;
         let left: Vec<String> = sqlx::query_scalar(
             "select format('%s holds something', uuid) from consumers
              union all select format('%s of %s is used', used, class_id) from inventories where used > 0

@@ -143,7 +143,7 @@ async fn make_many_plans(threads: usize) {
     }
     let placements = site.admin().get("/v1/placements").await.expect(200).json();
     assert_eq!(placements.as_array().unwrap().len(), 20 * 50);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 /// A plan of many servers waits before one of few; the small one comes first.

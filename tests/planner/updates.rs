@@ -293,7 +293,7 @@ async fn r45_only_who_may_migrate_moves_instances_by_an_update() {
     assert_eq!(placement(&tenant, "a").await["location"], "r01h01");
     let moved = update(&site.admin_of("p"), larger()).await;
     assert_eq!(host(&moved, "a"), "r01h02");
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -196,7 +196,7 @@ async fn every_field_of_an_update_and_of_a_placement_is_checked() {
     }
     assert_eq!((show(&admin, "stack").await, placements(&admin).await), (made, list));
     assert_eq!(usages(&site).await, booked);
-    site.audit().await;
+    site.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

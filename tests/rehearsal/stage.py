@@ -29,7 +29,7 @@ import sources  # noqa: E402
 WITHIN_SECONDS = 120
 SERVICES = ("placement", "nova", "neutron", "cyborg")
 
-# What the old service reads, and `berth config import`.
+# What the old service reads, and `berth config convert`.
 PLACEMENT_CONF = """
 [DEFAULT]
 use_stderr = true

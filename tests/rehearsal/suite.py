@@ -220,7 +220,7 @@ class Rehearsal(unittest.TestCase):
         hosts = [f"host{nth}" for nth in range(self.hosts)]
         conf = stage.placement_conf(stage.source)
         config = self.folder / "berth.toml"
-        self.berth("config", "import", conf, "--database-url", stage.database, "--output", config)
+        self.berth("config", "convert", conf, "--database-url", stage.database, "--output", config)
         self.berth("config", "check", "--config", config)
         self.berth("db", "migrate", "--config", config)
         tables = self.nova_rows()
@@ -245,7 +245,7 @@ class Rehearsal(unittest.TestCase):
                 if following:
                     self.assertEqual(following.wait(WITHIN_SECONDS), 0, (self.folder / "following.log").read_text())
                     Show.say((self.folder / "following.log").read_text())
-                self.assertEqual(self.berth("db", "audit", "--config", config), "0 faults\n")
+                self.assertEqual(self.berth("db", "check", "--config", config), "0 faults\n")
                 imported = time.time()
                 token = stage.token()
                 self.assertEqual(differences(stored(stage.old_url, token), stored(stage.berth_url, token)), [])
@@ -266,7 +266,7 @@ class Rehearsal(unittest.TestCase):
             print("\n", there.by_kind(), len(there.requests()), "requests", flush=True)
             self.waited(there, "there", began, held, seen, ended)
             self.agrees(balancer.url, there)
-            self.assertEqual(self.berth("db", "audit", "--config", config), "0 faults\n")
+            self.assertEqual(self.berth("db", "check", "--config", config), "0 faults\n")
             self.assertEqual(tables.wait(WITHIN_SECONDS), 0, (self.folder / "nova-rows.log").read_text()[-3000:])
             self.nova_agrees(balancer.url, there)
 

@@ -1,4 +1,4 @@
-//! `berth config import` as operators run it: whole files of the kinds that deployment tools
+//! `berth config convert` as operators run it: whole files of the kinds that deployment tools
 //! write, and what is refused.
 
 #![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
@@ -11,11 +11,11 @@ use berth::moving::config_import::table;
 
 const OWN: &str = "postgres://berth:s3cret@db.example.com/berth";
 
-/// Runs `berth config import` beside the clouds, with nothing in the environment but `variables`.
+/// Runs `berth config convert` beside the clouds, with nothing in the environment but `variables`.
 fn import(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     let clouds = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/import/clouds");
     Command::new(env!("CARGO_BIN_EXE_berth"))
-        .args(["config", "import"])
+        .args(["config", "convert"])
         .args(arguments)
         .current_dir(clouds)
         .env_clear()
@@ -117,7 +117,7 @@ fn the_manual_has_the_table() {
     let manual = std::fs::read_to_string(manual).unwrap();
     assert!(
         manual.contains(&table::markdown()),
-        "put what `berth config import --table` prints into docs/import.md"
+        "put what `berth config convert --table` prints into docs/import.md"
     );
 }
 
@@ -254,7 +254,7 @@ fn files_of_the_present_folder_need_no_path() {
     std::fs::write(folder.path().join("placement.conf"), NOAUTH).unwrap();
     std::fs::write(folder.path().join("policy.yaml"), "{}").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_berth"))
-        .args(["config", "import", "placement.conf", "--database-url", OWN])
+        .args(["config", "convert", "placement.conf", "--database-url", OWN])
         .current_dir(folder.path())
         .env_clear()
         .output()

@@ -1,4 +1,4 @@
-//! `berth doctor` and `berth upgrade-check`: options and output.
+//! `berth check`: options and output.
 
 pub mod checks;
 
@@ -7,27 +7,22 @@ use std::fmt::Write;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::cli::doctor::checks::{Finding, Verdict, worst};
+use crate::cli::check::checks::{Finding, Verdict, worst};
 use crate::config::Config;
 
-/// Options of `doctor` and `upgrade-check`.
+/// Options of `check`.
 #[derive(Args, Clone, Debug)]
-pub struct DoctorOptions {
+pub struct CheckOptions {
+    /// Check whether this version can replace the running one, instead of everything.
+    ///
+    /// Checks the configuration, the version of PostgreSQL, the schema, inventories below their usage and the
+    /// consistency of the stored data.
+    #[arg(long)]
+    pub upgrade: bool,
+
     /// Output format.
     #[arg(long, default_value = "text", value_name = "FORMAT")]
     pub format: FindingFormat,
-
-    /// The options of `serve`.
-    #[command(flatten)]
-    pub config: Config,
-}
-
-/// Options of `config check`.
-#[derive(Args, Clone, Debug)]
-pub struct CheckOptions {
-    /// Also run the checks of `berth doctor`, which connect to the database and Keystone.
-    #[arg(long)]
-    pub online: bool,
 
     /// The options of `serve`.
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `berth db audit`, `grants`, `shell`, `dump` and `restore`.
+//! `berth db check`, `grants`, `shell`, `dump` and `restore`.
 
 mod dump;
 mod programs;
@@ -36,7 +36,7 @@ pub async fn grants(options: &GrantsOptions, database: &Database) -> Result<Stri
     grants::script(&mut conn, &options.role).await?.map_err(Failure)
 }
 
-/// Runs `berth db audit`, and returns the faults.
+/// Runs `berth db check`, and returns the faults.
 ///
 /// # Errors
 /// The database has no tables of Berth that the role may read, or is unavailable.
@@ -58,6 +58,6 @@ pub async fn faults(database: &Database) -> Result<Vec<String>, Failure> {
     if let (false, Some(why)) = (is_readable, &hindrance) {
         return Err(Failure(why.clone()));
     }
-    let faults = store::audit::audit(&mut conn).await;
+    let faults = store::consistency::faults(&mut conn).await;
     faults.map_err(|error| hindrance.map_or_else(|| error.into(), Failure))
 }

@@ -15,7 +15,7 @@ use super::programs::client;
 use crate::cli::db_options::DbOptions;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
-use crate::store::audit::audit;
+use crate::store::consistency;
 use crate::store::schema::{self, Status};
 use crate::store::sessions;
 
@@ -138,7 +138,7 @@ async fn report(conn: &mut PgConnection) -> Result<(Vec<String>, ExitCode), Fail
         let code = if is_older { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
         return Ok((vec![format!("restored; {why}")], code));
     }
-    let mut lines = audit(conn).await?;
+    let mut lines = consistency::faults(conn).await?;
     let code = if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTY) };
     lines.push(format!("restored; the schema is current; {} faults", lines.len()));
     Ok((lines, code))

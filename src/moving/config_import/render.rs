@@ -18,7 +18,7 @@ pub(super) fn toml(
 ) -> String {
     let mut text = String::new();
     let files: Vec<&str> = sources.files.iter().map(|(name, _)| name.as_str()).collect();
-    comment(&mut text, &format!("Converted by `berth config import` from: {}", files.join(", ")));
+    comment(&mut text, &format!("Converted by `berth config convert` from: {}", files.join(", ")));
     comment(&mut text, "Contains secrets: only Berth's user should be able to read this file.");
     text.push_str("#\n");
     comment(

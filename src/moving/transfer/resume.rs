@@ -69,7 +69,7 @@ pub(super) async fn resume(
 
 /// Refuses to commit an inconsistent result.
 pub(super) async fn refuse_faults(conn: &mut PgConnection) -> Result<(), Error> {
-    let faults = store::audit::audit(conn).await?;
+    let faults = store::consistency::faults(conn).await?;
     let Some(first) = faults.first() else { return Ok(()) };
     let count = faults.len();
     Err(Error::Refused(format!(

@@ -10,7 +10,7 @@ mod write;
 
 use uuid::Uuid;
 
-use super::audit;
+use super::consistency;
 use super::error::{Error, Result};
 use super::tx::Tx;
 use crate::model::claim::LockedState;
@@ -36,6 +36,6 @@ pub(super) async fn lock(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result<LockedCla
     let mut state = LockedState { providers, consumers, ..LockedState::default() };
     let planner_role = read_inventories(tx.conn, &mut state).await?;
     read_classes(tx.conn, needs, &mut state.classes).await?;
-    audit::check_held(&state)?;
+    consistency::check_held(&state)?;
     Ok(LockedClaims { state, rows, planner_role })
 }

@@ -9,7 +9,7 @@ use super::locked::{LockedClaims, Needs, StoredConsumer};
 use super::rows::{read_classes, read_held, read_inventories};
 use crate::model::claim::{Consumer, ConsumerState, LockedProvider, LockedState, Owner};
 use crate::model::{ConsumerId, ProviderId};
-use crate::store::audit;
+use crate::store::consistency;
 use crate::store::error::Result;
 use crate::store::tx::Tx;
 
@@ -21,7 +21,7 @@ pub(in crate::store) async fn read(tx: &mut Tx<'_>, needs: &Needs<'_>) -> Result
     let mut state = LockedState { providers, consumers, ..LockedState::default() };
     let planner_role = read_inventories(tx.conn, &mut state).await?;
     read_classes(tx.conn, needs, &mut state.classes).await?;
-    audit::check_held(&state)?;
+    consistency::check_held(&state)?;
     Ok(LockedClaims { state, rows, planner_role })
 }
 

@@ -195,8 +195,8 @@ impl Berth {
     }
 
     /// Fails unless recorded usage is the sum of the allocations and no consumer is empty.
-    pub async fn audit(&self) {
-        let faults = berth::store::audit::audit(&mut self.session().await).await.unwrap();
+    pub async fn assert_consistent(&self) {
+        let faults = berth::store::consistency::faults(&mut self.session().await).await.unwrap();
         assert!(faults.is_empty(), "{faults:#?}");
     }
 }

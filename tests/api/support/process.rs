@@ -152,16 +152,16 @@ impl Server {
         std::fs::read_to_string(self.directory.join("berth.log")).unwrap()
     }
 
-    /// The faults that `berth db audit` finds, once the server has ended.
-    pub fn audit(mut self) -> String {
+    /// The faults that `berth db check` finds, once the server has ended.
+    pub fn faults(mut self) -> String {
         signal("KILL", &self.pid());
         self.wait();
-        let audit = Command::new(env!("CARGO_BIN_EXE_berth"))
-            .args(["db", "audit", "--log", "warn", "--data-dir"])
+        let check = Command::new(env!("CARGO_BIN_EXE_berth"))
+            .args(["db", "check", "--log", "warn", "--data-dir"])
             .arg(self.directory.join("data"))
             .output()
             .unwrap();
-        String::from_utf8_lossy(&audit.stdout).into_owned()
+        String::from_utf8_lossy(&check.stdout).into_owned()
     }
 }
 

@@ -9,8 +9,8 @@ use super::finding::Finding;
 use crate::config::Config;
 use crate::server::database::Database;
 use crate::store;
-use crate::store::audit::audit;
 use crate::store::condition::{self, LONG_LOCK, REPORTED_MAX, Server};
+use crate::store::consistency;
 use crate::store::schema::{self, Status};
 
 /// The subject of a database that takes no writes.
@@ -30,7 +30,7 @@ const LOG_BYTES: i64 = 1 << 30;
 /// Maximum difference between the clocks of the database and this machine, in seconds.
 const CLOCK_SECONDS: f64 = 2.0;
 
-/// Checks for `berth doctor`.
+/// Checks for `berth check`.
 pub(super) async fn condition(config: &Config) -> Vec<Finding> {
     // The pool and at most ten more, as in docs/operating/database.md.
     let needed = i64::from(config.database_connections) + 10;
@@ -59,7 +59,7 @@ pub(super) async fn condition(config: &Config) -> Vec<Finding> {
     .await
 }
 
-/// Checks for `berth upgrade-check`.
+/// Checks for `berth check --upgrade`.
 pub(super) async fn upgrade(config: &Config) -> Vec<Finding> {
     with(config, |conn, findings| {
         Box::pin(async move {
@@ -330,13 +330,13 @@ async fn oversubscribed(conn: &mut PgConnection) -> store::Result<Finding> {
 
 async fn consistency(conn: &mut PgConnection) -> store::Result<Finding> {
     const SUBJECT: &str = "consistency";
-    let faults = audit(conn).await?;
+    let faults = consistency::faults(conn).await?;
     Ok(match faults.first() {
         None => Finding::fine(SUBJECT, "recorded usage and allocations agree"),
         Some(first) => Finding::failure(
             SUBJECT,
             format!("{} faults, such as: {first}", faults.len()),
-            "`berth db audit` names all; report them, and repair them before an upgrade",
+            "`berth db check` names all; report them, and repair them before an upgrade",
         ),
     })
 }

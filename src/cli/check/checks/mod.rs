@@ -1,4 +1,4 @@
-//! Checks of `berth doctor` and `berth upgrade-check`: the configuration, the database, Keystone, certificates,
+//! Checks of `berth check` and `berth check --upgrade`: the configuration, the database, Keystone, certificates,
 //! descriptors and the clock. They change nothing.
 
 mod certificates;
@@ -20,10 +20,10 @@ use crate::server::serve::descriptor_shortage;
 pub use self::finding::{Finding, Verdict, worst};
 
 /// A token that no Keystone has issued.
-const NO_TOKEN: &str = "berth-doctor-asks-whether-keystone-answers";
+const NO_TOKEN: &str = "berth-check-of-keystone";
 
-/// Runs all checks of `berth doctor`. `sources` has the origins of the options.
-pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
+/// Runs all checks of `berth check`. `sources` has the origins of the options.
+pub async fn all(config: &Config, sources: &[Source]) -> Vec<Finding> {
     let mut findings = configuration(config, sources);
     findings.extend(server(config).await);
     findings.push(descriptors(config));
@@ -33,8 +33,8 @@ pub async fn doctor(config: &Config, sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Runs all checks of `berth upgrade-check`: whether this version can replace the running one.
-pub async fn upgrade_check(config: &Config, sources: &[Source]) -> Vec<Finding> {
+/// Runs all checks of `berth check --upgrade`: whether this version can replace the running one.
+pub async fn upgrade(config: &Config, sources: &[Source]) -> Vec<Finding> {
     let mut findings = configuration(config, sources);
     findings.extend(database::upgrade(config).await);
     findings
