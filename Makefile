@@ -124,6 +124,7 @@ incidents: install-test
 	cargo build --locked
 	tests/incidents/run $(ARGS)
 	tests/incidents/causes
+	tests/incidents/clocks
 
 # ARGS are major versions.
 matrix: install-test

@@ -1,5 +1,9 @@
-"""A Keystone that accepts every token, and that can hang or have a wrong clock."""
+"""A Keystone that accepts every token, and that can hang or have a wrong clock.
 
+Tokens end in 2099, those that begin with `for-an-hour` in an hour.
+"""
+
+import datetime
 import email.utils
 import http.server
 import json
@@ -34,7 +38,11 @@ class Keystone:
                 # `berth check` asks for a token that no Keystone has issued.
                 if self.headers.get("X-Subject-Token", "").startswith("berth-check"):
                     status = 404
-                body = json.dumps(TOKEN).encode()
+                token = TOKEN["token"]
+                if self.headers.get("X-Subject-Token", "").startswith("for-an-hour"):
+                    end = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+                    token = token | {"expires_at": end.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+                body = json.dumps({"token": token}).encode()
                 self.send_response_only(status)
                 self.send_header("Date", email.utils.formatdate(time.time() + keystone.skew, usegmt=True))
                 self.send_header("Content-Type", "application/json")
