@@ -13,18 +13,17 @@ use super::error::{Error, Result};
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(10);
 /// Lock timeout of the change feed, which locks no row but may wait for a locked table.
 pub(super) const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
-/// The application name of servers.
-const APPLICATION: &str = "berth";
+/// The beginning of the application name of servers; the name of the machine follows.
+const APPLICATION: &str = "berth@";
 /// Settings of each session: timeouts for statements and idle transactions, and for noticing that a client is
 /// gone. No request waits longer than [`WRITE_MAX`].
-const SESSION: [(&str, &str); 8] = [
+const SESSION: [(&str, &str); 7] = [
     ("statement_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "10s"),
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
     ("tcp_user_timeout", "20s"),
-    ("application_name", APPLICATION),
     // Compiling a plan takes a hundred times as long as these statements.
     ("jit", "off"),
 ];
@@ -43,8 +42,12 @@ pub(super) fn waiting(options: PgConnectOptions, lock: Duration) -> PgConnectOpt
 /// Adds the limits of every session to its options.
 pub(super) fn session(options: PgConnectOptions) -> PgConnectOptions {
     // At the level of all statements: the text of a slow one has up to two kilobytes.
+    let machine = rustix::system::uname();
+    let default = || format!("{APPLICATION}{}", machine.nodename().to_string_lossy());
+    let name = options.get_application_name().map_or_else(default, str::to_owned);
     options
         .options(SESSION)
+        .application_name(&name)
         .statement_cache_capacity(200)
         .log_slow_statements(log::LevelFilter::Debug, SLOW_STATEMENT)
 }
@@ -62,7 +65,7 @@ pub(super) async fn bounded<T>(work: impl Future<Output = Result<T>>) -> Result<
 pub async fn of_berth(conn: &mut PgConnection) -> Result<i64> {
     let count = sqlx::query_scalar(
         "select count(*) from pg_stat_activity
-         where datname = current_database() and application_name = $1 and pid <> pg_backend_pid()",
+         where datname = current_database() and starts_with(application_name, $1) and pid <> pg_backend_pid()",
     );
     Ok(count.bind(APPLICATION).fetch_one(conn).await?)
 }

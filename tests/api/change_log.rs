@@ -279,7 +279,7 @@ async fn reads_do_not_wait_for_a_synchronous_standby() {
         loop {
             let berth_waits: bool = sqlx::query_scalar(
                 "select exists (select from pg_stat_activity
-                                where wait_event = 'SyncRep' and application_name = 'berth')",
+                                where wait_event = 'SyncRep' and application_name like 'berth@%')",
             )
             .fetch_one(&mut session)
             .await

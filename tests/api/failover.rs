@@ -97,7 +97,7 @@ async fn connections_to_a_primary_that_was_silent_for_long_are_given_up() {
     shown(&berth, host, Uuid::new_v4()).await;
     let mut session = one.session().await;
     let before: Vec<i32> = sqlx::query_scalar(
-        "select pid from pg_stat_activity where application_name = 'berth' and pid <> pg_backend_pid()",
+        "select pid from pg_stat_activity where application_name like 'berth@%' and pid <> pg_backend_pid()",
     )
     .fetch_all(&mut session)
     .await
@@ -206,7 +206,7 @@ async fn commits_that_hang_do_not_pile_up_sessions_nor_stop_reads() {
     one.execute("postgres", "select pg_reload_conf()").await;
 
     let count = "select count(*) from pg_stat_activity
-                 where application_name = 'berth' and backend_type = 'client backend'";
+                 where application_name like 'berth@%' and backend_type = 'client backend'";
     let mut session = one.session().await;
     for round in 0..3 {
         let claims = (0..20).map(|_| berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]));

@@ -44,7 +44,7 @@ async fn until_it_waits(observer: &mut PgConnection) {
 /// Looks for a session of Berth that waits for a lock, and returns its process.
 async fn waiting(watcher: &mut PgConnection) -> Option<i32> {
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let waiting = "select pid from pg_stat_activity where application_name = 'berth'
+    let waiting = "select pid from pg_stat_activity where application_name like 'berth@%'
                    and datname = current_database() and wait_event_type = 'Lock'";
     sqlx::query_scalar(waiting).fetch_optional(watcher).await.unwrap()
 }
@@ -56,7 +56,7 @@ async fn is_open(observer: &mut PgConnection, process: i32) -> bool {
 
 /// Whether Berth waits for a lock.
 async fn waits(observer: &mut PgConnection) -> bool {
-    let waits = "select exists (select from pg_stat_activity where application_name = 'berth'
+    let waits = "select exists (select from pg_stat_activity where application_name like 'berth@%'
                  and datname = current_database() and wait_event_type = 'Lock')";
     sqlx::query_scalar(waits).fetch_one(observer).await.unwrap()
 }

@@ -133,7 +133,7 @@ class Faults:
     async def backend_kill(self, window: Window) -> None:
         """PostgreSQL ends all sessions and recovers when one of its processes dies."""
         node = self.stage.pair.primary
-        asked = "select pid from pg_stat_activity where application_name = 'berth' limit 1"
+        asked = "select pid from pg_stat_activity where application_name like 'berth@%' limit 1"
         pid = await asyncio.to_thread(node.sql, asked)
         if pid and int(pid) in descendants(node.program.pid):
             with contextlib.suppress(ProcessLookupError):
