@@ -167,7 +167,8 @@ async fn build_gate(session: &mut PgConnection) {
 
 /// Waits until a session of Berth is held up by a lock or at the gate.
 async fn until_held_up(observer: &mut PgConnection) {
-    let held_up = "select exists (select from pg_stat_activity where application_name like 'berth@%'
+    let held_up =
+        "select exists (select from pg_stat_activity where application_name like 'berth@%'
                    and datname = current_database()
                    and (wait_event_type = 'Lock' or wait_event = 'PgSleep'))";
     until("a session is held up", async || {
