@@ -1,4 +1,5 @@
-//! Checks of the documentation: links lead somewhere, each alert is explained, and pictures are up to date.
+//! Checks of the documentation: links lead somewhere, each alert is explained, pictures are up to date, and samples of
+//! output have the columns that commands print.
 
 #![expect(clippy::unwrap_used, reason = "a test that stumbles has failed")]
 
@@ -175,4 +176,83 @@ fn every_alert_is_explained() {
     }
     assert!(alerts.len() > 10);
     assert_eq!(explained, alerts, "{PAGE} and the rules, in this order");
+}
+
+/// The output of each `$ berth` in the pages: the command, and its lines.
+fn samples() -> Vec<(PathBuf, String, Vec<String>)> {
+    let mut found = Vec::new();
+    for (path, text) in pages() {
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let Some(command) = line.trim_start().strip_prefix("$ berth ") else { continue };
+            let is_fenced = !line.starts_with(' ');
+            let is_output = |line: &&str| {
+                let is_inside = line.is_empty() || line.starts_with("    ") || is_fenced;
+                is_inside && *line != "```" && !line.contains("$ berth ")
+            };
+            let mut output = Vec::new();
+            while let Some(line) = lines.next_if(is_output) {
+                output.push(line.trim_start().to_owned());
+            }
+            found.push((path.clone(), command.to_owned(), output));
+        }
+    }
+    found
+}
+
+/// The headings of a table in capitals; none if the line is not the first one of a table.
+fn cells(line: &str) -> Vec<&str> {
+    let cells: Vec<&str> =
+        line.trim().split("  ").map(str::trim).filter(|it| !it.is_empty()).collect();
+    let is_heading =
+        |it: &&str| it.chars().all(|letter| letter.is_ascii_uppercase() || letter == ' ');
+    if cells.len() > 1 && cells.iter().all(is_heading) { cells } else { Vec::new() }
+}
+
+/// All sources of the commands.
+fn sources_of_commands() -> String {
+    let mut text = String::new();
+    let mut folders = vec![root().join("src/cli")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                text.push_str(&std::fs::read_to_string(&path).unwrap());
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn samples_of_output_have_the_columns_and_subjects_of_the_commands() {
+    let sources = sources_of_commands();
+    let (mut faults, mut checked) = (Vec::new(), 0);
+    for (path, command, output) in samples() {
+        let words = |line: &str| line.split("  ").map(str::trim).map(str::to_owned).collect();
+        let named: Vec<String> = if command.starts_with("check ") {
+            let subject = |line: &String| {
+                line.split("  ").filter(|it| !it.is_empty()).nth(1).map(|it| it.trim().to_owned())
+            };
+            let is_finding = |it: &&String| {
+                ["ok ", "warning ", "failure "].iter().any(|verdict| it.starts_with(verdict))
+            };
+            output.iter().filter(is_finding).filter_map(subject).collect()
+        } else if command.starts_with("members") {
+            output.first().map_or_else(Vec::new, |line| words(line))
+        } else {
+            output.iter().flat_map(|line| cells(line)).map(str::to_owned).collect()
+        };
+        for name in named.iter().filter(|it| !it.is_empty()) {
+            checked += 1;
+            // Columns of classes have the class before FREE.
+            if !sources.contains(&format!("\"{name}\"")) && !name.ends_with(" FREE") {
+                faults.push(format!("{}: berth {command}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "names that no command prints:\n{}", faults.join("\n"));
+    assert!(checked > 60, "{checked}");
 }
