@@ -74,7 +74,8 @@ pub async fn run(options: &DebugOptions, sources: &[Source]) -> Result<String, F
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let now = OffsetDateTime::now_utc();
     let stamp = now.format(format_description!("[year][month][day]T[hour][minute][second]Z"));
-    let folder = format!("berth-debug-{host}-{}", stamp.map_err(|it| Failure(it.to_string()))?);
+    let stamp = stamp.map_err(|it| Failure(it.to_string()))?;
+    let folder = format!("berth-debug-{host}-{stamp}");
     let path = output.clone().unwrap_or_else(|| PathBuf::from(format!("{folder}.tar.gz")));
     // Before the work, because it may not be writable.
     let file = ReportFile::open(&path)?;
@@ -125,7 +126,7 @@ pub async fn run(options: &DebugOptions, sources: &[Source]) -> Result<String, F
         part("metrics-1.txt", about, first_metrics),
         part("metrics-2.txt", about, metrics().await),
     ]);
-    parts.insert(0, part("README.txt", "", introduction(&parts, &host, now)));
+    parts.insert(0, part("README.txt", "", introduction(&parts, &host, &stamp)));
     let packed = packed(&folder, &parts, now).map_err(|it| Failure(it.to_string()))?;
     file.write(&packed)?;
     Ok(format!("{} is complete; read it before you send it (tar -xf)", path.display()))
@@ -175,11 +176,11 @@ fn system() -> String {
     processors + &OF_SYSTEM.iter().map(file).collect::<String>()
 }
 
-fn introduction(parts: &[Part], host: &str, now: OffsetDateTime) -> String {
+fn introduction(parts: &[Part], host: &str, stamp: &str) -> String {
     let about = |part: &Part| format!("{:20}{}\n", part.name, part.about);
     let list: String = parts.iter().map(about).collect();
     format!(
-        "Made by `berth debug` of {} on {host} at {now}.\n\n{list}\n\
+        "Made by `berth debug` of {} on {host} at {stamp}.\n\n{list}\n\
          Passwords and tokens are not in these files. Names and addresses of machines, and the paths, users and\n\
          projects of requests are.\n",
         version::line()
