@@ -49,7 +49,7 @@ pub struct DebugOptions {
           value_parser = clap::value_parser!(u16).range(1..=600))]
     pub interval: u16,
 
-    /// The server, which is asked for its options.
+    /// The running server, whose options are collected.
     #[command(flatten)]
     pub service: ServiceOptions,
 
@@ -132,7 +132,7 @@ pub async fn run(options: &DebugOptions, sources: &[Source]) -> Result<String, F
     Ok(format!("{} is complete; read it before you send it (tar -xf)", path.display()))
 }
 
-/// The text, or the reason why there is none.
+/// Returns the text, or the error in its place.
 fn or_why<E: Display>(outcome: Result<String, E>) -> String {
     outcome.unwrap_or_else(|why| format!("not known: {why}"))
 }

@@ -1,8 +1,8 @@
 //! Spans of traces: the waiting times and the work of a request.
 //!
 //! [`span!`] opens a span below the current one. Spans are exported only with `--otlp-endpoint`, and their times added
-//! up for each request only with `--slow-request`; without both, a span costs two comparisons. Log lines never show them: a separate span, which is
-//! always enabled and in no trace, attributes a line to its request.
+//! up for each request only with `--slow-request`; without both, a span costs two comparisons. Log lines never show
+//! them: a separate span, which is always enabled and in no trace, attributes a line to its request.
 //!
 //! Work on other threads and in other tasks belongs to a request only if it is started within its span:
 //! by [`spawn_blocking`], or with `in_current_span`.

@@ -1,4 +1,4 @@
-//! Where the time of a request goes: the durations of its [spans](super::spans), added up by name.
+//! The time that a request spends in each kind of [span](super::spans).
 //!
 //! They are kept beside the span of the request in the registry of `tracing`, which follows the work into other
 //! tasks and threads. No span is made for them, which would cost a small request a tenth of its time.
@@ -64,7 +64,7 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Starts within the current request; `None`: there is none, or its times are not measured.
+    /// Starts within the current request; `None` without one whose times are measured.
     pub(crate) fn start(name: &'static str) -> Option<Self> {
         let times = dispatcher::get_default(|dispatch| {
             RequestTimes::of(dispatch.current_span().id()?, dispatch)
