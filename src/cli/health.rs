@@ -10,6 +10,8 @@ use std::time::Duration;
 use clap::Args;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
@@ -200,7 +202,8 @@ fn is_same(listener: &Endpoint, target: &Endpoint) -> bool {
 /// # Errors
 /// It does not respond, or not with 200.
 pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<String> {
-    let response = exchange(endpoint, with_tls, &probe.request(), PROBE_RESPONSE_MAX);
+    let encryption = if with_tls { Encryption::Any } else { Encryption::None };
+    let response = exchange(endpoint, encryption, &probe.request(), PROBE_RESPONSE_MAX);
     let response = match (response, probe) {
         // A server that demands a client certificate is alive.
         (Err(error), Probe::Answers) if requires_certificate(&error) => return Ok(String::new()),
@@ -223,10 +226,20 @@ pub fn health(endpoint: &Endpoint, with_tls: bool, probe: Probe) -> io::Result<S
     }))
 }
 
+/// The encryption of an exchange.
+#[derive(Debug)]
+enum Encryption {
+    None,
+    /// TLS, whatever the server's certificate. For requests without secrets.
+    Any,
+    /// TLS with the server that has this certificate.
+    By(CertificateDer<'static>),
+}
+
 /// Sends a request to an endpoint, and returns the response with its head, of at most this number of bytes.
 fn exchange(
     endpoint: &Endpoint,
-    with_tls: bool,
+    encryption: Encryption,
     request: &str,
     at_most: u64,
 ) -> io::Result<String> {
@@ -241,10 +254,10 @@ fn exchange(
             let stream = TcpStream::connect_timeout(&reachable(*address), STEP_MAX)?;
             stream.set_read_timeout(Some(STEP_MAX))?;
             stream.set_write_timeout(Some(STEP_MAX))?;
-            if with_tls {
-                ask(encrypted(stream)?, request, at_most)
-            } else {
-                ask(stream, request, at_most)
+            match encryption {
+                Encryption::None => ask(stream, request, at_most),
+                Encryption::Any => ask(encrypted(stream, None)?, request, at_most),
+                Encryption::By(server) => ask(encrypted(stream, Some(server))?, request, at_most),
             }
         }
     }
@@ -266,8 +279,15 @@ pub fn metrics(config: &Config) -> Result<String, String> {
         token.map_or_else(String::new, |it| format!("Authorization: {}\r\n", it.authorization()));
     let request =
         format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{token}Connection: close\r\n\r\n");
-    let with_tls = config.network.admin_tls && matches!(endpoint, Endpoint::Tcp(_));
-    let response = exchange(endpoint, with_tls, &request, METRICS_MAX);
+    let encryption = match &config.network.tls_cert {
+        // The token is for the server that has this certificate.
+        Some(file) if config.network.admin_tls => Encryption::By(
+            CertificateDer::from_pem_file(file)
+                .map_err(|error| format!("--tls-cert {}: {error}", file.display()))?,
+        ),
+        Some(_) | None => Encryption::None,
+    };
+    let response = exchange(endpoint, encryption, &request, METRICS_MAX);
     let response = response.map_err(|error| format!("{endpoint}: {error}"))?;
     match response.split_once("\r\n\r\n") {
         Some((head, body)) if head.starts_with("HTTP/1.1 200 ") => Ok(body.to_owned()),
@@ -291,12 +311,16 @@ fn ask(mut stream: impl Read + Write, request: &str, at_most: u64) -> io::Result
     Ok(response)
 }
 
-fn encrypted(stream: TcpStream) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+/// Encrypts a connection to the server that has a certificate, or to any.
+fn encrypted(
+    stream: TcpStream,
+    expected: Option<CertificateDer<'static>>,
+) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
     let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate))
+        .with_custom_certificate_verifier(Arc::new(ExpectedCertificate(expected)))
         .with_no_client_auth();
     let name = ServerName::try_from("localhost").map_err(io::Error::other)?;
     let client = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
@@ -308,39 +332,52 @@ fn requires_certificate(error: &io::Error) -> bool {
     inner == Some(&Error::AlertReceived(AlertDescription::CertificateRequired))
 }
 
-/// Accepts every certificate: a probe of this machine's addresses sends no secrets, so it need not authenticate the
-/// server.
+/// Accepts one certificate, or every one: a probe of this machine's addresses sends no secrets, so it need not
+/// authenticate the server.
 #[derive(Debug)]
-struct AcceptAnyCertificate;
+struct ExpectedCertificate(Option<CertificateDer<'static>>);
 
-impl ServerCertVerifier for AcceptAnyCertificate {
+impl ServerCertVerifier for ExpectedCertificate {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
+        given: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
+        match &self.0 {
+            Some(expected) if expected != given => {
+                Err(Error::General("its certificate is not that of --tls-cert".to_owned()))
+            }
+            Some(_) | None => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        if self.0.is_none() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        let algorithms = default_provider().signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, &algorithms)
     }
 
     fn verify_tls13_signature(
         &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        Ok(HandshakeSignatureValid::assertion())
+        if self.0.is_none() {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
+        let algorithms = default_provider().signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, &algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

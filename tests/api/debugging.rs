@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,21 @@ async fn the_options_of_a_running_server_are_shown_with_their_sources() {
     assert_eq!(refused.status(), 403);
 }
 
+/// Returns the files of a bundle with their texts.
+pub(crate) fn unpacked(file: &Path) -> BTreeMap<String, String> {
+    let mut archive =
+        tar::Archive::new(flate2::read::GzDecoder::new(std::fs::File::open(file).unwrap()));
+    let mut parts = BTreeMap::new();
+    for entry in archive.entries().unwrap() {
+        let mut entry = entry.unwrap();
+        let name = entry.path().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        parts.insert(name, text);
+    }
+    parts
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_has_everything_that_support_needs_and_no_secret() {
     let directory = tempfile::tempdir().unwrap();
@@ -122,16 +138,9 @@ async fn a_bundle_has_everything_that_support_needs_and_no_secret() {
     let printed = berth(&[&["debug"], &*bundle.concat(), &*options.concat()].concat()).await;
     assert!(printed.contains("debug.tar.gz is complete; read it"), "{printed}");
 
-    let mut archive =
-        tar::Archive::new(flate2::read::GzDecoder::new(std::fs::File::open(&file).unwrap()));
-    let mut parts = BTreeMap::new();
-    for entry in archive.entries().unwrap() {
-        let mut entry = entry.unwrap();
-        let name = entry.path().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-        let mut text = String::new();
-        entry.read_to_string(&mut text).unwrap();
+    let mut parts = unpacked(&file);
+    for (name, text) in &parts {
         assert!(!text.contains("s3cret"), "{name}: {text}");
-        parts.insert(name, text);
     }
     for (name, text) in [
         ("README.txt", "metrics-2.txt"),

@@ -391,4 +391,21 @@ async fn metrics_are_served_over_tls_to_those_who_have_the_token() {
     ]);
     let probed = tokio::task::spawn_blocking(move || probe.output().unwrap()).await.unwrap();
     assert!(probed.status.success(), "{probed:?}");
+
+    // `berth debug` sends the token only to the server that has the certificate.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let other = write(elsewhere.path(), &authority.sign());
+    for (cert, is_shown) in [(&files.cert, true), (&other.cert, false)] {
+        let file = directory.path().join("debug.tar.gz");
+        let mut debug = std::process::Command::new(env!("CARGO_BIN_EXE_berth"));
+        debug.args(["debug", "--interval", "1", "--config", "/dev/null", "--output"]).arg(&file);
+        debug.args(["--admin-listen", &admin, "--admin-tls", "true", "--admin-token-file"]);
+        debug.arg(&token).args(["--database-url", "postgres://u@127.0.0.1:1/d", "--tls-cert"]);
+        debug.arg(cert).args(["--url", "http://127.0.0.1:1"]);
+        let done = tokio::task::spawn_blocking(move || debug.output().unwrap()).await.unwrap();
+        assert!(done.status.success(), "{done:?}");
+        let metrics = &crate::debugging::unpacked(&file)["metrics-1.txt"];
+        assert_eq!(metrics.contains("berth_ready 1"), is_shown, "{metrics}");
+        assert_eq!(metrics.contains("is not that of --tls-cert"), !is_shown, "{metrics}");
+    }
 }
