@@ -28,10 +28,14 @@ pub(crate) fn bounded(text: &str, least: usize, most: usize) -> Result<usize, St
 
 /// Parses a duration in seconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    positive_seconds(text, "must be more than 0")
+}
+
+fn positive_seconds(text: &str, otherwise: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "must be a number of seconds".to_owned())?;
     match Duration::try_from_secs_f64(seconds) {
         Ok(duration) if duration > Duration::ZERO => Ok(duration),
-        _ => Err("must be more than 0".to_owned()),
+        _ => Err(otherwise.to_owned()),
     }
 }
 
@@ -40,7 +44,7 @@ pub(super) fn seconds_or_none(text: &str) -> Result<Duration, String> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
-    seconds(text).map_err(|why| why.replace("more than 0", "0 or more"))
+    positive_seconds(text, "must be 0 or more")
 }
 
 /// Parses a secret, which must not be empty.
