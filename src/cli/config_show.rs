@@ -30,9 +30,19 @@ pub struct ShowConfigOptions {
 /// # Errors
 /// The server does not respond, or the caller may not read its options.
 pub async fn run(options: &ShowConfigOptions) -> Result<String, Failure> {
-    let client = options.service.reader()?;
-    let response = client.get(PATH, Microversion::MAX).await?;
-    shown(response, options.format, |it: &OptionsInForce, _| lines(&it.options))
+    of_server(&options.service, options.format).await
+}
+
+/// Returns the options of a running server.
+///
+/// # Errors
+/// As of [`run`].
+pub(super) async fn of_server(
+    service: &ServiceOptions,
+    format: FormatOptions,
+) -> Result<String, Failure> {
+    let response = service.reader()?.get(PATH, Microversion::MAX).await?;
+    shown(response, format, |it: &OptionsInForce, _| lines(&it.options))
 }
 
 /// Returns options with their values and origins, one per line.

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::check::{FindingFormat, checks, findings};
 use super::columns::{FormatOptions, ListFormat};
-use super::config_show::{self, ShowConfigOptions, lines};
+use super::config_show::{lines, of_server};
 use super::health;
 use super::members::listed;
 use super::report_file::ReportFile;
@@ -86,10 +86,7 @@ pub async fn run(options: &DebugOptions, sources: &[Source]) -> Result<String, F
         or_why(read.map_err(|error| error.to_string()).flatten())
     };
     let first_metrics = metrics().await;
-    let of_server = ShowConfigOptions {
-        format: FormatOptions { format: ListFormat::Table, json: false },
-        service: service.clone(),
-    };
+    let format = FormatOptions { format: ListFormat::Table, json: false };
     let mut parts = vec![
         part(
             "check.txt",
@@ -99,7 +96,7 @@ pub async fn run(options: &DebugOptions, sources: &[Source]) -> Result<String, F
         part(
             "options-server.txt",
             "the options of the running server",
-            or_why(config_show::run(&of_server).await),
+            or_why(of_server(service, format).await),
         ),
         part(
             "options-here.txt",
