@@ -78,7 +78,7 @@ async fn attempt(
     let connections = config.database_connections;
     let hosts = database.hosts().to_vec();
     let lease = config.primary_lease;
-    let (history_days, events_hours) = (config.history.history, config.events.events);
+    let (history_days, events_hours) = (config.history.days(), config.events.events);
     let options = StoreOptions {
         hosts,
         connections,

@@ -389,7 +389,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
         max_requests: config.network.max_requests,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
         cors,
-        history: config.history.history.is_some() || config.events.events.is_some(),
+        history: config.history.days().is_some() || config.events.events.is_some(),
         slow_request: config.traces.slow_request(),
         planner: config.planner.settings(),
         headroom: config.planner.planner_headroom.clone(),

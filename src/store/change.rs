@@ -66,13 +66,12 @@ pub(super) async fn transact<C: Change>(
     };
     let (effects, noted, spans) = (tx.effects, tx.noted, tx.spans);
     let touched: Vec<i64> = tx.touched.into_iter().collect();
-    match noted {
-        Some(noted) => events::write(&mut transaction, &touched, &recorder, noted).await?,
-        None => events::log(&mut transaction, &touched).await?,
-    }
-    if has_history {
-        history::write(&mut transaction, &effects).await?;
-    }
+    let events = match noted {
+        Some(noted) => events::entries(&mut transaction, &recorder, noted).await?,
+        None => None,
+    };
+    let history = if has_history { history::rows(&effects)? } else { Vec::new() };
+    log(&mut transaction, &touched, events, &history).await?;
     let committing = spans.begin(Phase::Commit);
     transaction.commit().await.map_err(|error| Error::from(error).settled())?;
     drop(committing);
@@ -80,6 +79,39 @@ pub(super) async fn transact<C: Change>(
         recorder.record(effect);
     }
     Ok(outcome)
+}
+
+/// Writes the log of a transaction in one statement: the changed providers, the events, and the entries of the history.
+async fn log(
+    conn: &mut PgConnection,
+    touched: &[i64],
+    events: Option<events::Entries>,
+    history: &[String],
+) -> Result<()> {
+    if events.is_none() && history.is_empty() {
+        if !touched.is_empty() {
+            let logged = sqlx::query!("insert into change_log (providers) values ($1)", touched);
+            logged.execute(conn).await?;
+        }
+        return Ok(());
+    }
+    let (count, events) = events.map(|events| (events.count, events.text)).unzip();
+    sqlx::query!(
+        "with recorded as (
+             insert into history (entries) select unnest($2::text[])
+         ), noted as (
+             insert into events (count, entries) select $3::integer, $4::text where $4 is not null
+         )
+         insert into change_log (providers)
+         select $1::bigint[] where cardinality($1::bigint[]) > 0",
+        touched,
+        history,
+        count,
+        events
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Begins a transaction that probes for locked rows. It must write nothing, and be rolled back: a commit would

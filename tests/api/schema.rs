@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use berth::store::history::reading::{HistoryQuery, read};
 use berth::store::schema::{Status, migrate, status};
 use berth::store::standard;
 use serde_json::json;
@@ -138,6 +139,16 @@ const OF_VERSION_1: &str = "
         values (1, 'host', 'host', '00000000-0000-0000-0000-0000000000b1');
 ";
 
+/// A change in the history as versions 1 and 2 stored it.
+const HISTORY_OF_VERSION_1: &str = "
+    insert into history (request_id, user_id, kind, object, name, generation, before, after, subjects)
+        values ('req-1', 'user', 'resource_provider', '00000000-0000-0000-0000-0000000000a1', 'host', 0, null,
+                '{\"name\": \"host\", \"parent\": null}', '{00000000-0000-0000-0000-0000000000a1}');
+";
+
+/// The first version whose history has lists of entries.
+const HISTORY_OF_LISTS: i64 = 3;
+
 /// A database of that version, with the rows that it can have.
 async fn of_version(version: i64) -> PgConnectOptions {
     let options = empty_database().await;
@@ -145,6 +156,9 @@ async fn of_version(version: i64) -> PgConnectOptions {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     Migrator::new(folder).await.unwrap().run_to(version, &mut conn).await.unwrap();
     sqlx::raw_sql(OF_VERSION_1).execute(&mut conn).await.unwrap();
+    if version < HISTORY_OF_LISTS {
+        sqlx::raw_sql(HISTORY_OF_VERSION_1).execute(&mut conn).await.unwrap();
+    }
     options
 }
 
@@ -169,8 +183,23 @@ async fn data_of_every_version_survives_what_comes_after() {
         survivors_are_served(&berth, version).await;
         newcomers_are_served(&berth).await;
         planner_rows_survived(&mut conn).await;
+        if version < HISTORY_OF_LISTS {
+            history_survived(&mut conn).await;
+        }
         berth.assert_consistent().await;
     }
+}
+
+async fn history_survived(conn: &mut PgConnection) {
+    let query = HistoryQuery { object: "host".to_owned(), since: None, limit: 10 };
+    let found = read(conn, &query).await.unwrap();
+    let [entry] = found.entries.as_slice() else { panic!("{found:?}") };
+    let facts = (entry.kind.as_str(), entry.request_id.as_deref(), entry.generation);
+    assert_eq!(facts, ("resource_provider", Some("req-1"), Some(0)));
+    assert_eq!(
+        (&entry.before, &entry.after),
+        (&None, &Some(json!({"name": "host", "parent": null})))
+    );
 }
 
 fn key(last: &str) -> String {

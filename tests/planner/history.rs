@@ -1,7 +1,8 @@
 //! Changes of the planner in the history of changes.
 
 use berth::http::app::{App, Options};
-use berth::store::history::reading::{HistoryEntry, HistoryQuery, read};
+use berth::store::history::entry::HistoryEntry;
+use berth::store::history::reading::{HistoryQuery, read};
 use berth::store::{Store, StoreOptions};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -32,7 +33,7 @@ fn kinds(entries: &[HistoryEntry]) -> Vec<&str> {
 }
 
 fn after(entry: &HistoryEntry) -> Value {
-    entry.after.as_ref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
+    entry.after.clone().unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]

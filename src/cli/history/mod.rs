@@ -12,7 +12,8 @@ use super::times::since;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
-use crate::store::history::reading::{HistoryEntry, HistoryQuery, HistoryResult, Period, read};
+use crate::store::history::entry::HistoryEntry;
+use crate::store::history::reading::{HistoryQuery, HistoryResult, Period, read};
 
 /// Maximum number of entries in the output.
 const LIMIT_MAX: i64 = 100_000;
@@ -52,7 +53,7 @@ pub async fn run(options: &HistoryQueryOptions) -> Result<String, Failure> {
     let found = async |database: &Database| find(options, database).await;
     let found = Database::with(&options.db.database, found).await?;
     if found.periods.is_empty() {
-        let why = "there is no history: no server has recorded changes; start all of them with --history DAYS";
+        let why = "there is no history: no server has recorded changes; start all of them with --history 7 or more";
         return Err(Failure(why.to_owned()));
     }
     Ok(if options.json { format!("{:#}", document(&found)) } else { text(options, &found) })
@@ -127,7 +128,7 @@ fn reach(since: Option<OffsetDateTime>, periods: &[Period]) -> String {
             None => format!("Since {ended} changes are not recorded"),
         };
         text += &gap;
-        text += ": there were servers without --history.\n";
+        text += ": there were servers with --history 0.\n";
     }
     text
 }
@@ -154,8 +155,8 @@ fn view(entry: &HistoryEntry) -> Value {
         "type": entry.kind,
         "object": entry.object,
         "generation": entry.generation,
-        "before": words::state(entry.before.as_deref()),
-        "after": words::state(entry.after.as_deref()),
+        "before": entry.before,
+        "after": entry.after,
     })
 }
 

@@ -5,27 +5,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::store::history::reading::HistoryEntry;
+use crate::store::history::entry::HistoryEntry;
 
 /// Maximum length of a summary, in characters.
 const LENGTH_MAX: usize = 160;
 
-/// A state as JSON; null if it does not exist.
-pub(super) fn state(text: Option<&str>) -> Value {
-    // PostgreSQL stores it as JSON, so it is valid.
-    text.and_then(|text| serde_json::from_str(text).ok()).map_or(Value::Null, |state: Value| state)
-}
-
 /// Summarises a change. Providers are shown by their present names.
 pub(super) fn change(entry: &HistoryEntry, names: &BTreeMap<Uuid, String>) -> String {
-    let (before, after) = (state(entry.before.as_deref()), state(entry.after.as_deref()));
+    let (before, after) = (entry.before.as_ref(), entry.after.as_ref());
     let mut parts = Vec::new();
-    match (&before, &after) {
-        (Value::Null, Value::Object(_)) => parts.push("created:".to_owned()),
-        (Value::Object(_), Value::Null) => parts.push("deleted:".to_owned()),
+    match (before, after) {
+        (None, Some(_)) => parts.push("created:".to_owned()),
+        (Some(_), None) => parts.push("deleted:".to_owned()),
         _ => {}
     }
-    let (before, after) = (leaves(&before, &after, names), leaves(&after, &before, names));
+    let (before, after) = (leaves(before, after, names), leaves(after, before, names));
     let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     for key in keys {
         match (before.get(key), after.get(key)) {
@@ -50,12 +44,12 @@ fn pair(key: &str, value: &str) -> String {
 /// The values of a state, by place: `VCPU.total` of inventories, `VCPU@host` of allocations, the name of a trait. For
 /// an inventory that the `other` state lacks, only the total.
 fn leaves(
-    state: &Value,
-    other: &Value,
+    state: Option<&Value>,
+    other: Option<&Value>,
     names: &BTreeMap<Uuid, String>,
 ) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    let Value::Object(fields) = state else { return found };
+    let Some(Value::Object(fields)) = state else { return found };
     for (field, value) in fields {
         match (field.as_str(), value) {
             ("generation", _) | (_, Value::Null) => {}
@@ -63,7 +57,7 @@ fn leaves(
             ("inventories", Value::Object(classes)) => {
                 for (class, terms) in classes {
                     let is_in_both =
-                        other.get("inventories").is_some_and(|all| all.get(class).is_some());
+                        other.and_then(|other| other.get("inventories")?.get(class)).is_some();
                     for (term, value) in terms.as_object().into_iter().flatten() {
                         if is_in_both || term == "total" {
                             found.insert(format!("{class}.{term}"), plain(value));
@@ -105,25 +99,12 @@ mod tests {
     use uuid::Uuid;
 
     use super::change;
-    use crate::store::history::reading::HistoryEntry;
+    use crate::store::history::entry::HistoryEntry;
 
     fn words(before: &Value, after: &Value, names: &[(Uuid, &str)]) -> String {
-        let text = |state: &Value| (!state.is_null()).then(|| state.to_string());
-        let entry = HistoryEntry {
-            id: 1,
-            at: String::new(),
-            at_seconds: 0.0,
-            request_id: None,
-            global_request_id: None,
-            user: None,
-            project: None,
-            kind: String::new(),
-            object: String::new(),
-            generation: None,
-            before: text(before),
-            after: text(after),
-            subjects: Vec::new(),
-        };
+        let state = |state: &Value| (!state.is_null()).then(|| state.clone());
+        let (before, after) = (state(before), state(after));
+        let entry = HistoryEntry { before, after, ..HistoryEntry::default() };
         let names: BTreeMap<Uuid, String> =
             names.iter().map(|(uuid, name)| (*uuid, (*name).to_owned())).collect();
         change(&entry, &names)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Extensions, Method};
 use axum::response::Response;
 use futures_util::future::{BoxFuture, Either};
 use tower::{Layer, Service};
@@ -66,25 +66,28 @@ where
         if matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
             return Either::Left(self.inner.call(request));
         }
-        let facts = facts(&request);
-        let origin = Origin::new(facts.request_id.clone(), facts.global_request_id.clone());
-        let entry = self.log.as_ref().map(|log| log.start_entry(facts));
+        let entry = self.log.as_ref().map(|log| log.start_entry(facts(&request)));
         let record = entry.clone().map(|entry: Arc<Entry>| entry as Arc<dyn Record>);
-        request.extensions_mut().insert(Recorder::new(record, origin));
+        let recorder = Recorder::new(record, origin(request.extensions()));
+        request.extensions_mut().insert(recorder);
         let response = self.inner.call(request);
+        let Some(entry) = entry else { return Either::Left(response) };
         Either::Right(Box::pin(async move {
             let Ok(response) = response.await;
             let caller = response.extensions().get::<ResponseCaller>();
             let caller = caller.map(|ResponseCaller(caller)| Arc::clone(caller));
-            if let Some(entry) = entry {
-                entry.record_response(audit::AuditedResponse {
-                    status: response.status().as_u16(),
-                    caller,
-                });
-            }
+            entry.record_response(audit::AuditedResponse {
+                status: response.status().as_u16(),
+                caller,
+            });
             Ok(response)
         }))
     }
+}
+
+fn origin(extensions: &Extensions) -> Origin {
+    let global_request_id = extensions.get::<GlobalRequestId>().map(|id| id.0.clone());
+    Origin::new(request_id(extensions).to_owned(), global_request_id)
 }
 
 fn facts(request: &Request) -> audit::AuditedRequest {

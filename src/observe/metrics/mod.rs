@@ -51,7 +51,7 @@ const COUNTERS: [(&str, &str); 41] = [
     ("berth_audit_entries_dropped_total", "Entries of the audit log that were dropped."),
     ("berth_audit_write_failures_total", "Failed attempts to write the audit log."),
     ("berth_history_entries_total", "Entries that were added to the history of changes."),
-    ("berth_history_entries_removed_total", "Entries that were removed from the history by age."),
+    ("berth_history_rows_removed_total", "Rows removed from the history by age or number."),
     ("berth_events_sent_total", "Events sent to clients."),
     ("berth_event_responses_ended_total", "Responses with events that were ended, by reason."),
     (
@@ -125,8 +125,8 @@ const GAUGES: [(&str, &str); 26] = [
     ),
     ("berth_change_log_rows", "Rows of the change log, counted once a minute up to a million."),
     ("berth_change_log_bytes", "Size of the change log with its index."),
-    ("berth_history_entries_stored", "Entries of the history of changes, about."),
-    ("berth_history_bytes", "Size of the history of changes with its indexes."),
+    ("berth_history_rows", "Rows of the history of changes, about."),
+    ("berth_history_bytes", "Size of the history of changes with its index."),
     (
         "berth_history_begin_timestamp_seconds",
         "The time from which on the history has changes, in Unix time.",
@@ -228,7 +228,7 @@ fn start_at_zero() {
         "berth_audit_entries_dropped_total",
         "berth_audit_write_failures_total",
         "berth_history_entries_total",
-        "berth_history_entries_removed_total",
+        "berth_history_rows_removed_total",
         "berth_writes_blocked_total",
         "berth_database_probe_failures_total",
         "berth_refresh_failures_total",

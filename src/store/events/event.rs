@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::model::claim::{LockedState, Owner};
-use crate::model::{ClassId, Generation, ProviderId};
+use crate::model::{self, ClassId, Generation, ProviderId};
 use crate::store::effects::{ConsumerChange, Kind, Origin, PlaceNames, Recorder};
 use crate::store::owners::OwnerNames;
 
@@ -107,6 +107,14 @@ pub struct Inventory {
     pub step_size: i32,
     /// The factor of overcommitment.
     pub allocation_ratio: f64,
+}
+
+impl From<&model::Inventory> for Inventory {
+    fn from(terms: &model::Inventory) -> Self {
+        let model::Inventory { total, reserved, min_unit, max_unit, step_size, allocation_ratio } =
+            *terms;
+        Self { total, reserved, min_unit, max_unit, step_size, allocation_ratio }
+    }
 }
 
 /// A consumer.

@@ -39,23 +39,31 @@ pub(super) use tail::Tail;
 /// A transaction that changes more providers than this is not described: the log restarts.
 const PROVIDERS_MAX: usize = 1000;
 
-/// Adds the changes of a transaction to the change log and to the log of events.
+/// The events of a transaction, as they are stored.
+#[derive(Debug)]
+pub(super) struct Entries {
+    /// Their number.
+    pub(super) count: i32,
+    /// The events as JSON.
+    pub(super) text: String,
+}
+
+/// Describes the changes of a transaction. `None`: there are none, or so many that the log of events restarts.
 ///
 /// # Errors
 /// The database is unavailable.
-pub(super) async fn write(
+pub(super) async fn entries(
     conn: &mut PgConnection,
-    touched: &[i64],
     recorder: &Recorder,
     noted: NotedChanges,
-) -> Result<()> {
-    if noted.is_empty() && touched.is_empty() {
-        return Ok(());
+) -> Result<Option<Entries>> {
+    if noted.is_empty() {
+        return Ok(None);
     }
     if noted.providers.len() > PROVIDERS_MAX {
         let count = noted.providers.len();
         tracing::info!("{count} providers have changed at once: the log of events restarts");
-        return log(conn, touched).await;
+        return Ok(None);
     }
     let described = describing::changes(conn, noted).await?;
     let events: Vec<StoredEvent<'_>> = described
@@ -65,31 +73,9 @@ pub(super) async fn write(
             StoredEvent { change, made_by: MadeBy::of(origin) }
         })
         .collect();
-    let entries = serde_json::to_string(&events)
+    let text = serde_json::to_string(&events)
         .map_err(|error| Error::bug(format!("events cannot be serialized: {error}")))?;
     let count =
         i32::try_from(events.len()).map_err(|_| Error::bug("a transaction has too many events"))?;
-    sqlx::query!(
-        "with logged as (
-             insert into change_log (providers)
-             select $1::bigint[] where cardinality($1::bigint[]) > 0
-         )
-         insert into events (count, entries) values ($2, $3)",
-        touched,
-        count,
-        entries
-    )
-    .execute(conn)
-    .await?;
-    Ok(())
-}
-
-/// Adds the changed providers of a transaction to the change log.
-pub(super) async fn log(conn: &mut PgConnection, touched: &[i64]) -> Result<()> {
-    if !touched.is_empty() {
-        sqlx::query!("insert into change_log (providers) values ($1)", touched)
-            .execute(conn)
-            .await?;
-    }
-    Ok(())
+    Ok(Some(Entries { count, text }))
 }

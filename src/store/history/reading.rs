@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
-use super::super::Result;
+use super::entry::HistoryEntry;
+use crate::store::error::{Error, Result};
 
 /// Maximum number of objects looked up for one name: the provider that has it, and providers that had it.
 const NAMESAKES_MAX: i64 = 100;
-/// Maximum number of entries read at once.
+/// Maximum number of rows read at once.
 const PAGE: i64 = 1000;
 
 /// A query for entries.
@@ -49,62 +50,37 @@ pub struct Period {
     pub ended: Option<String>,
 }
 
-/// A change.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HistoryEntry {
-    /// Its number. Of the changes of one object, the later one has the higher number.
-    pub id: i64,
-    /// The time of the change, as RFC 3339.
-    pub at: String,
-    /// The time of the change, in seconds since 1970.
-    pub at_seconds: f64,
-    /// The id of the request; `None` if there was none.
-    pub request_id: Option<String>,
-    /// The id that the client sent.
-    pub global_request_id: Option<String>,
-    /// The id of the caller.
-    pub user: Option<String>,
-    /// The id of the caller's project.
-    pub project: Option<String>,
-    /// The kind of the object.
-    pub kind: String,
-    /// The object's identity.
-    pub object: String,
-    /// The generation after the change, or the last one.
-    pub generation: Option<i64>,
-    /// The state before, as JSON.
-    pub before: Option<String>,
-    /// The state after, as JSON.
-    pub after: Option<String>,
-    /// The UUIDs of the objects that it is about.
-    pub subjects: Vec<Uuid>,
-}
-
-/// Reads the entries about an object.
+/// Reads the entries about an object. All rows are searched, from the newest on, until the limit is reached.
 ///
 /// # Errors
-/// The database is unavailable.
+/// The database is unavailable, or a row is damaged.
 pub async fn read(conn: &mut PgConnection, query: &HistoryQuery) -> Result<HistoryResult> {
     let mut found = HistoryResult {
         periods: periods(conn).await?,
         objects: objects(conn, &query.object).await?,
         ..HistoryResult::default()
     };
-    let (mut left, mut below) = (query.limit, i64::MAX);
+    if found.objects.is_empty() {
+        return Ok(found);
+    }
+    let limit = query.limit as usize;
+    let mut below = i64::MAX;
     loop {
-        let page = page(conn, &found.objects, below).await?;
-        let is_last = i64::try_from(page.len()) != Ok(PAGE);
-        for entry in page {
-            below = entry.id;
-            if query.since.is_some_and(|since| entry.at_seconds < since) {
+        let rows = rows(conn, &found.objects, below).await?;
+        let is_last = i64::try_from(rows.len()) != Ok(PAGE);
+        for row in rows {
+            below = row.id;
+            if query.since.is_some_and(|since| row.at_seconds < since) {
                 return named(conn, found).await;
             }
-            if left == 0 {
+            let mut entries = row.entries()?;
+            entries.retain(|entry| found.objects.iter().any(|it| entry.subjects.contains(it)));
+            found.entries.extend(entries.into_iter().rev());
+            if found.entries.len() > limit {
+                found.entries.truncate(limit);
                 found.has_more = true;
                 return named(conn, found).await;
             }
-            left -= 1;
-            found.entries.push(entry);
         }
         if is_last {
             return named(conn, found).await;
@@ -132,7 +108,9 @@ async fn objects(conn: &mut PgConnection, object: &str) -> Result<Vec<Uuid>> {
         r#"select uuid as "uuid!" from (
              select uuid from providers where name = $1
              union
-             select object::uuid from history where name = $1
+             select (entry->>'object')::uuid
+             from history, jsonb_array_elements(entries::jsonb) as entry
+             where strpos(entries, to_json($1::text)::text) > 0 and entry->>'name' = $1
            ) as named limit $2"#,
         object,
         NAMESAKES_MAX
@@ -140,28 +118,41 @@ async fn objects(conn: &mut PgConnection, object: &str) -> Result<Vec<Uuid>> {
     Ok(uuids.fetch_all(conn).await?)
 }
 
-/// Reads the next entries about any of the objects, newest first.
-async fn page(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<Vec<HistoryEntry>> {
-    let entries = sqlx::query_as!(
-        HistoryEntry,
-        r#"select h.id, to_char(h.at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "at!",
-                  extract(epoch from h.at)::double precision as "at_seconds!", h.request_id,
-                  h.global_request_id, h.user_id as "user", h.project, h.kind, h.object, h.generation,
-                  h.before::text as before, h.after::text as after, h.subjects
-           from (
-               select distinct newest.entry from unnest($1::uuid[]) as object (uuid),
-               lateral (select entry from history_subjects
-                        where subject = object.uuid and entry < $2
-                        order by entry desc limit $3) as newest
-               order by newest.entry desc limit $3
-           ) as newest
-           join history h on h.id = newest.entry
-           order by h.id desc"#,
-        objects,
+/// Entries of a transaction.
+struct Row {
+    id: i64,
+    at: String,
+    at_seconds: f64,
+    entries: String,
+}
+
+impl Row {
+    fn entries(self) -> Result<Vec<HistoryEntry>> {
+        let Self { id, at, at_seconds, entries } = self;
+        let mut entries: Vec<HistoryEntry> = serde_json::from_str(&entries).map_err(|error| {
+            Error::inconsistent("history", "entries", format!("row {id}: {error}"))
+        })?;
+        for entry in &mut entries {
+            (entry.id, entry.at, entry.at_seconds) = (id, at.clone(), at_seconds);
+        }
+        Ok(entries)
+    }
+}
+
+/// Reads the next rows whose entries name any of the objects, newest first.
+async fn rows(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<Vec<Row>> {
+    let patterns: Vec<String> = objects.iter().map(|object| format!("%\"{object}\"%")).collect();
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select id, to_char(at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "at!",
+                  extract(epoch from at)::double precision as "at_seconds!", entries
+           from history where id < $2 and entries like any ($1)
+           order by id desc limit $3"#,
+        &patterns,
         below,
         PAGE
     );
-    Ok(entries.fetch_all(conn).await?)
+    Ok(rows.fetch_all(conn).await?)
 }
 
 /// Adds the names of providers.

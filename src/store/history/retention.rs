@@ -12,6 +12,9 @@ use crate::store::error::Result;
 use crate::store::options::Pruning;
 use crate::store::sessions::bounded;
 
+/// Maximum number of rows of the history. Further ones are removed before they are old.
+const ROWS_MAX: i64 = 5_000_000;
+
 /// The removal of old entries by one replica.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Retention {
@@ -20,7 +23,7 @@ pub(in crate::store) struct Retention {
 }
 
 impl Retention {
-    /// Removes entries older than this number of days.
+    /// Removes entries older than this number of days, and those of more than [`ROWS_MAX`] rows.
     ///
     /// # Errors
     /// The database is unavailable.
@@ -37,7 +40,7 @@ impl Retention {
         let limit = i64::from(pruning.piece);
         loop {
             let removed = bounded(remove_piece(conn, self.reached, before, limit)).await?;
-            counter!("berth_history_entries_removed_total").increment(removed.count.unsigned_abs());
+            counter!("berth_history_rows_removed_total").increment(removed.count.unsigned_abs());
             self.reached = self.reached.max(removed.last);
             if removed.count < limit {
                 return Ok(());
@@ -50,11 +53,17 @@ impl Retention {
 /// Returns the time, in seconds since 1970, before which entries are removed; `None` if there are no such entries.
 async fn due(conn: &mut PgConnection, reached: i64, days: u16) -> Result<Option<f64>> {
     let due = sqlx::query_scalar!(
-        r#"select extract(epoch from now() - make_interval(days => $2))::double precision as "due!"
-           from (select at from history where id > $1 order by id limit 1) as oldest
-           where at < now() - make_interval(days => $2)"#,
+        r#"with bound (time) as (
+             select greatest(now() - make_interval(days => $2), (
+                 select at from history where id <= (select max(id) from history) - $3
+                 order by id desc limit 1))
+         )
+         select extract(epoch from bound.time)::double precision as "due!"
+         from (select at from history where id > $1 order by id limit 1) as oldest, bound
+         where oldest.at < bound.time"#,
         reached,
-        i32::from(days)
+        i32::from(days),
+        ROWS_MAX
     );
     Ok(due.fetch_optional(conn).await?)
 }
@@ -91,17 +100,13 @@ async fn remove_piece(
         r#"with turn as materialized (
              select where pg_try_advisory_xact_lock(hashtext('berth.history'))
          ), piece as materialized (
-             select id, at, subjects from history where id > $1 and exists (select from turn)
+             select id, at from history where id > $1 and exists (select from turn)
              order by id limit $3
-         ), old as materialized (
-             select id, subjects from piece where at < to_timestamp($2)
-         ), about as (
-             delete from history_subjects s using old, unnest(old.subjects) as u (subject)
-             where s.subject = u.subject and s.entry = old.id
          ), gone as (
-             delete from history where id in (select id from old)
+             delete from history where id in (select id from piece where at < to_timestamp($2))
+             returning id
          )
-         select count(*) as "count!", coalesce(max(id), 0) as "last!" from old"#,
+         select count(*) as "count!", coalesce(max(id), 0) as "last!" from gone"#,
         reached,
         before,
         limit
@@ -115,17 +120,16 @@ async fn remove_piece(
 /// The database is unavailable.
 #[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
 pub(in crate::store) async fn measure(conn: &mut PgConnection) -> Result<()> {
-    // Ids are used up in order, so their range is about the number of entries, which counting would have to read.
+    // Ids are used up in order, so their range is about the number of rows, which counting would have to read.
     let size = sqlx::query!(
         r#"select coalesce((select max(id) from history) - (select min(id) from history) + 1, 0)
-                      as "entries!",
-                  pg_total_relation_size('history') + pg_total_relation_size('history_subjects')
-                      as "bytes!",
+                      as "rows!",
+                  pg_total_relation_size('history') as "bytes!",
                   (select extract(epoch from min(began))::double precision from history_periods)
                       as began"#
     );
     let size = size.fetch_one(conn).await?;
-    gauge!("berth_history_entries_stored").set(size.entries as f64);
+    gauge!("berth_history_rows").set(size.rows as f64);
     gauge!("berth_history_bytes").set(size.bytes as f64);
     if let Some(began) = size.began {
         gauge!("berth_history_begin_timestamp_seconds").set(began);
