@@ -147,33 +147,30 @@ impl Store {
         let rows = self
             .read(|conn| {
                 sqlx::query!(
-                    r#"select c.uuid as consumer, c.generation, rc.name as class, a.used,
+                    r#"select c.uuid as consumer, c.generation, a.classes as "classes!", a.used as "used!",
                       extract(epoch from a.updated_at)::bigint as "updated_at!"
-               from allocations a join consumers c on c.id = a.consumer_id
-               join resource_classes rc on rc.id = a.class_id
-               where a.provider_id = $1
-               order by a.consumer_id, a.class_id"#,
+               from (
+                   select a.consumer_id, array_agg(rc.name order by a.class_id) as classes,
+                          array_agg(a.used order by a.class_id) as used,
+                          max(a.updated_at) as updated_at
+                   from allocations a join resource_classes rc on rc.id = a.class_id
+                   where a.provider_id = $1
+                   group by a.consumer_id
+               ) a join consumers c on c.id = a.consumer_id
+               order by a.consumer_id"#,
                     provider.0
                 )
                 .fetch_all(conn)
                 .boxed()
             })
             .await?;
-        let mut held: Vec<HeldByConsumer> = Vec::new();
-        let mut updated_at = None;
-        for row in rows {
-            updated_at = updated_at.max(Some(row.updated_at));
-            let amount = (row.class, row.used);
-            match held.last_mut() {
-                Some(last) if last.consumer == row.consumer => last.resources.push(amount),
-                _ => held.push(HeldByConsumer {
-                    consumer: row.consumer,
-                    generation: row.generation,
-                    resources: vec![amount],
-                }),
-            }
-        }
-        Ok((held, updated_at))
+        let updated_at = rows.iter().map(|row| row.updated_at).max();
+        let held = rows.into_iter().map(|row| HeldByConsumer {
+            consumer: row.consumer,
+            generation: row.generation,
+            resources: row.classes.into_iter().zip(row.used).collect(),
+        });
+        Ok((held.collect(), updated_at))
     }
 
     /// Returns the usage of a project's consumers. Types without usage are left out.

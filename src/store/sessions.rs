@@ -17,7 +17,7 @@ pub(super) const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
 const APPLICATION: &str = "berth@";
 /// Settings of each session: timeouts for statements and idle transactions, and for noticing that a client is
 /// gone. No request waits longer than [`WRITE_MAX`].
-const SESSION: [(&str, &str); 7] = [
+const SESSION: [(&str, &str); 8] = [
     ("statement_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "10s"),
     ("tcp_keepalives_idle", "10"),
@@ -26,6 +26,8 @@ const SESSION: [(&str, &str); 7] = [
     ("tcp_user_timeout", "20s"),
     // Compiling a plan takes a hundred times as long as these statements.
     ("jit", "off"),
+    // What most requests read is in memory: with the default of 4, the allocations of a provider read all consumers.
+    ("random_page_cost", "1.1"),
 ];
 /// Timeout for one statement, even if the server does not respond. It is longer than the server's own
 /// timeout.
