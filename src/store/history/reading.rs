@@ -12,6 +12,8 @@ use crate::store::error::{Error, Result};
 const NAMESAKES_MAX: i64 = 100;
 /// Maximum number of rows read at once.
 const PAGE: i64 = 1000;
+/// Time limit of a search, which may read some gigabytes from a disk.
+const SEARCH_MAX: &str = "set statement_timeout = '5min'";
 
 /// A query for entries.
 #[derive(Clone, Debug)]
@@ -50,11 +52,13 @@ pub struct Period {
     pub ended: Option<String>,
 }
 
-/// Reads the entries about an object. All rows are searched, from the newest on, until the limit is reached.
+/// Reads the entries about an object, on a connection that is used for nothing else. All rows are searched, from the
+/// newest on, until the limit is reached.
 ///
 /// # Errors
 /// The database is unavailable, or a row is damaged.
 pub async fn read(conn: &mut PgConnection, query: &HistoryQuery) -> Result<HistoryResult> {
+    sqlx::raw_sql(SEARCH_MAX).execute(&mut *conn).await?;
     let mut found = HistoryResult {
         periods: periods(conn).await?,
         objects: objects(conn, &query.object).await?,
