@@ -58,9 +58,15 @@ class Service:
 
 
 @contextlib.contextmanager
-def berth(cluster: Cluster, database: str, replicas: int = 1, options: tuple[str, ...] = ()):
+def berth(
+    cluster: Cluster,
+    database: str,
+    replicas: int = 1,
+    options: tuple[str, ...] = (),
+    program: pathlib.Path = BERTH,
+):
     """Berth, as `berth serve` is with these options and no others."""
-    command = [BERTH, "serve", "--auth", "noauth2", "--enforce-new-defaults", "false"]
+    command = [program, "serve", "--auth", "noauth2", "--enforce-new-defaults", "false"]
     command += ["--planner-listen", "none", "--database-url", cluster.url(database), *options]
     with contextlib.ExitStack() as all_of_them:
         servers = [
@@ -102,26 +108,42 @@ def constant(body: bytes):
 
 def prepare(cluster: Cluster, cloud: clouds.Cloud, servers: list[str]) -> dict[str, str]:
     """Make the cloud's databases; return their names by server."""
-    names = {}
-    for server in servers:
-        name = f"{cloud.name}-{server}".replace("-", "_")
-        cluster.create(name)
-        if server == "berth":
-            migrate = [BERTH, "db", "migrate", "--database-url", cluster.url(name)]
-        else:
-            (WORK / "reference").mkdir(parents=True, exist_ok=True)
-            (WORK / "reference" / "placement.conf").write_text(
-                REFERENCE.format(database=name, host=cluster.folder)
-            )
-            migrate = ["placement-manage", "--config-dir", WORK / "reference", "db", "sync"]
-        done = subprocess.run([str(part) for part in migrate], capture_output=True, text=True)
-        if done.returncode != 0:
-            sys.exit(f"{migrate} failed:\n{done.stdout}{done.stderr}")
-        if server == "reference":
-            _sync_names(cluster, name)
-        cluster.execute(clouds.statements(cloud, server), name)
-        names[server] = name
-    return names
+    prepared = {"berth": prepare_berth, "reference": prepare_reference}
+    return {server: prepared[server](cluster, cloud, server) for server in servers}
+
+
+def prepare_berth(
+    cluster: Cluster, cloud: clouds.Cloud, label: str, program: pathlib.Path = BERTH
+) -> str:
+    """Make the cloud's database for a program of Berth; return its name, which has the label."""
+    name = _created(cluster, cloud, label)
+    _run([program, "db", "migrate", "--database-url", cluster.url(name)])
+    cluster.execute(clouds.statements(cloud, "berth"), name)
+    return name
+
+
+def prepare_reference(cluster: Cluster, cloud: clouds.Cloud, label: str) -> str:
+    """Make the cloud's database for the reference; return its name."""
+    name = _created(cluster, cloud, label)
+    folder = WORK / "reference"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "placement.conf").write_text(REFERENCE.format(database=name, host=cluster.folder))
+    _run(["placement-manage", "--config-dir", folder, "db", "sync"])
+    _sync_names(cluster, name)
+    cluster.execute(clouds.statements(cloud, "reference"), name)
+    return name
+
+
+def _created(cluster: Cluster, cloud: clouds.Cloud, label: str) -> str:
+    name = f"{cloud.name}-{label}".replace("-", "_")
+    cluster.create(name)
+    return name
+
+
+def _run(command: list) -> None:
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
 
 
 def _sync_names(cluster: Cluster, database: str) -> None:

@@ -83,15 +83,15 @@ def candidates(name, cloud, query, floor, moon, slow=False) -> Workload:
     return Workload(name, cloud, measure, floor, moon, paths=(query,), connections=connections)
 
 
-def small(name, path, floor="0.3 of limit", moon="0.6 of limit") -> Workload:
-    """GETs of a part of one provider, provider after provider."""
-    paths = [path.format(uuid_of(PROVIDER, 1 + n * 7)) for n in range(1000)]
+def small(name, path, kind=PROVIDER, cloud=None) -> Workload:
+    """GETs of a part of one provider or consumer, one after the other."""
+    paths = [path.format(uuid_of(kind, 1 + n * 7)) for n in range(1000)]
 
     def measure(arena: Arena) -> Sample:
         return arena.meter.wrk(arena.service, paths, connections=32)
 
     return Workload(
-        name, FLAT_10K, measure, floor, moon, paths=(paths[0],), connections=32
+        name, cloud or FLAT_10K, measure, "0.3 of limit", "0.6 of limit", paths=(paths[0],), connections=32
     )
 
 
@@ -226,6 +226,8 @@ CLAIM_RATE, CANDIDATE_RATE = 500, 100
 
 FLAT_1K, FLAT_10K, FLAT_100K, FLAT_1M = (clouds.flat(n) for n in (1_000, 10_000, 100_000, 1_000_000))
 HELD = clouds.flat(10_000, consumers=80_000)
+# Consumers that nobody deletes.
+READ = dataclasses.replace(HELD, name="flat-10k-read")
 # Replicas that are not asked read changes too: they have a cloud of their own.
 HELD_BY_THREE = dataclasses.replace(HELD, name="flat-10k-held-3")
 FLAT_100K_BY_THREE = dataclasses.replace(FLAT_100K, name="flat-100k-3")
@@ -249,6 +251,8 @@ WORKLOADS = [
     small("GET its inventories", "/resource_providers/{}/inventories"),
     small("GET its traits", "/resource_providers/{}/traits"),
     small("GET its usages", "/resource_providers/{}/usages"),
+    small("GET its allocations, 8 consumers", "/resource_providers/{}/allocations", cloud=READ),
+    small("GET the allocations of a consumer", "/allocations/{}", kind=CONSUMER, cloud=READ),
     Workload(
         "claims, random hosts, 32 clients", HELD, claims, "15x, 0.5 of limit",
         "60x, 2.0 of limit", limit="simple-update",
