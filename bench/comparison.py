@@ -5,7 +5,6 @@ two servers: by how much they differ is the noise of the run."""
 
 import argparse
 import contextlib
-import os
 import pathlib
 import re
 import shutil
@@ -76,12 +75,8 @@ def git(*arguments: str) -> str:
 
 def run_cargo(folder: pathlib.Path, *options) -> None:
     command = ["cargo", "build", "--release", "--locked", "--quiet", *map(str, options)]
-    if subprocess.run(command, cwd=folder, env=without_target(os.environ)).returncode != 0:
+    if subprocess.run(command, cwd=folder).returncode != 0:
         sys.exit(f"{' '.join(command)} failed in {folder}")
-
-
-def without_target(environment) -> dict[str, str]:
-    return {key: value for key, value in environment.items() if key != "CARGO_TARGET_DIR"}
 
 
 def measured(cluster, meter, cloud, workloads: list[Workload], programs, rounds: int):

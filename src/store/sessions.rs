@@ -26,7 +26,8 @@ const SESSION: [(&str, &str); 8] = [
     ("tcp_user_timeout", "20s"),
     // Compiling a plan takes a hundred times as long as these statements.
     ("jit", "off"),
-    // What most requests read is in memory: with the default of 4, the allocations of a provider read all consumers.
+    // The pages that most requests read are in memory. With the default of 4, a read of the allocations of a provider
+    // scans the consumers of all providers.
     ("random_page_cost", "1.1"),
 ];
 /// Timeout for one statement, even if the server does not respond. It is longer than the server's own

@@ -48,7 +48,7 @@ pub(super) struct Entries {
     pub(super) text: String,
 }
 
-/// Describes the changes of a transaction. `None`: there are none, or so many that the log of events restarts.
+/// Describes the changes of a transaction. Returns `None` if it has none, or so many that the log of events restarts.
 ///
 /// # Errors
 /// The database is unavailable.
