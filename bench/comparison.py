@@ -21,6 +21,8 @@ from workloads import WORKLOADS, Arena, Workload
 
 # A difference counts if it is twice the noise, and at least this.
 LEAST = 0.02
+# Fewer rounds do not show the noise, so nothing is said of them.
+ROUNDS = 5
 FIRST, AGAIN, SECOND = "a", "a2", "b"
 
 
@@ -114,10 +116,12 @@ def row(workload: Workload, samples: dict[str, list[measure.Sample]]) -> str:
         label: [it.cpu_server + it.cpu_database for it in rounds] for label, rounds in samples.items()
     }
     first = [statistics.mean(pair) for pair in zip(cpu[FIRST], cpu[AGAIN])]
-    ratio = statistics.median(b / a for a, b in zip(first, cpu[SECOND]))
+    ratios = [b / a for a, b in zip(first, cpu[SECOND])]
+    ratio = statistics.median(ratios)
     same = [again / once for once, again in zip(cpu[FIRST], cpu[AGAIN])]
-    noise = abs(statistics.median(same) - 1) + spread(same) / len(same) ** 0.5
-    moved = abs(ratio - 1) > max(LEAST, 2 * noise)
+    spreads = spread(same) + spread(ratios)
+    noise = abs(statistics.median(same) - 1) + spreads / len(same) ** 0.5
+    moved = len(ratios) >= ROUNDS and abs(ratio - 1) > max(LEAST, 2 * noise)
     verdict = ("slower" if ratio > 1 else "faster") if moved else ""
     both = samples[FIRST] + samples[AGAIN]
     return (
