@@ -592,7 +592,11 @@ const DEFAULTS: [(&str, usize, &str); 21] = [
         "sets without members, groups without conditions, sums and minima of nothing, bounds",
     ),
     ("src/server", 2, "options that were left out"),
-    ("src/store", 7, "texts that PostgreSQL leaves out, a count beyond 32 bits"),
+    (
+        "src/store",
+        8,
+        "texts that PostgreSQL leaves out, a count beyond 32 bits, the time of most log entries",
+    ),
     ("src/fairness/turns.rs", 2, "turns that nobody holds"),
     ("src/world", 7, "sets without members"),
 ];

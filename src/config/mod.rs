@@ -5,6 +5,7 @@
 mod address_or_none;
 mod audit;
 mod candidates;
+mod consumers;
 mod database;
 pub mod database_url;
 mod events;
@@ -29,6 +30,7 @@ use clap::{Args, ValueEnum};
 pub use self::address_or_none::{AddressOrNone, endpoints};
 pub use self::audit::{AuditFormat, AuditOptions};
 pub use self::candidates::{CandidateOptions, OrderKind};
+pub use self::consumers::{ConsumerOptions, InMemory};
 pub use self::database::DatabaseOptions;
 pub use self::events::EventOptions;
 pub use self::history::HistoryOptions;
@@ -116,10 +118,14 @@ pub struct Config {
 
     /// Size of the connection pool for single changes and for reads of consumers.
     ///
-    /// Each replica usually opens four more connections.
+    /// Each replica usually opens four more connections, and one while it reads all consumers into memory.
     #[arg(long, default_value = "10", value_name = "COUNT",
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub database_connections: u32,
+
+    /// The consumers in memory.
+    #[command(flatten)]
+    pub consumers: ConsumerOptions,
 
     /// Seconds to wait at the start for an unavailable database; 0: do not wait; -1: wait without
     /// limit.

@@ -87,6 +87,7 @@ async fn attempt(
         timeouts: Timeouts::default(),
         pruning: Pruning::default(),
         history_days,
+        consumers_memory_max: config.consumers.memory_max(),
         events_hours,
     };
     let store = Store::open(options).await?;

@@ -89,6 +89,11 @@ impl Store {
         self.feed.known()
     }
 
+    /// Returns the number of consumers that are kept in memory; `None`: consumers are read from the database.
+    pub fn consumers_in_memory(&self) -> Option<usize> {
+        self.feed.consumers_len()
+    }
+
     /// Returns whether the primary is known to take no writes: its `default_transaction_read_only` is on.
     pub fn is_read_only(&self) -> bool {
         self.primary.is_read_only()

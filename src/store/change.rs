@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::error::{Error, Result};
 use super::events::event::NotedChanges;
 use super::tx::{Observers, Tx};
-use super::{events, history};
+use super::{events, history, log_entry};
 use crate::observe::spans::Phase;
 
 /// Maximum number of attempts at a transaction before the request fails with 503.
@@ -55,6 +55,7 @@ pub(super) async fn transact<C: Change>(
         noted: has_events.then(NotedChanges::default),
         spans,
         touched: BTreeSet::new(),
+        logged: Vec::new(),
     };
     let outcome = match change.apply(&mut tx).await {
         Ok(outcome) => outcome,
@@ -66,12 +67,13 @@ pub(super) async fn transact<C: Change>(
     };
     let (effects, noted, spans) = (tx.effects, tx.noted, tx.spans);
     let touched: Vec<i64> = tx.touched.into_iter().collect();
+    let entries = log_entry::lists(&tx.logged)?;
     let events = match noted {
         Some(noted) => events::entries(&mut transaction, &recorder, noted).await?,
         None => None,
     };
     let history = if has_history { history::rows(&effects)? } else { Vec::new() };
-    log(&mut transaction, &touched, events, &history).await?;
+    log(&mut transaction, &touched, &entries, events, &history).await?;
     let committing = spans.begin(Phase::Commit);
     transaction.commit().await.map_err(|error| Error::from(error).settled())?;
     drop(committing);
@@ -81,16 +83,25 @@ pub(super) async fn transact<C: Change>(
     Ok(outcome)
 }
 
-/// Writes the log of a transaction in one statement: the changed providers, the events, and the entries of the history.
+/// Writes the log of a transaction in one statement: the changed providers, the entries of claims, the events, and the
+/// entries of the history.
 async fn log(
     conn: &mut PgConnection,
     touched: &[i64],
+    entries: &[String],
     events: Option<events::Entries>,
     history: &[String],
 ) -> Result<()> {
     if events.is_none() && history.is_empty() {
-        if !touched.is_empty() {
-            let logged = sqlx::query!("insert into change_log (providers) values ($1)", touched);
+        if !(touched.is_empty() && entries.is_empty()) {
+            let logged = sqlx::query!(
+                "insert into change_log (providers, entries)
+                 select case nth when 1 then $1::bigint[] else '{}' end, entries
+                 from unnest(coalesce(nullif($2::text[], '{}'), '{null}')) with ordinality
+                     as listed (entries, nth)",
+                touched,
+                entries
+            );
             logged.execute(conn).await?;
         }
         return Ok(());
@@ -102,12 +113,15 @@ async fn log(
          ), noted as (
              insert into events (count, entries) select $3::integer, $4::text where $4 is not null
          )
-         insert into change_log (providers)
-         select $1::bigint[] where cardinality($1::bigint[]) > 0",
+         insert into change_log (providers, entries)
+         select case nth when 1 then $1::bigint[] else '{}' end, entries
+         from unnest(coalesce(nullif($5::text[], '{}'), '{null}')) with ordinality as listed (entries, nth)
+         where cardinality($1::bigint[]) > 0 or entries is not null",
         touched,
         history,
         count,
-        events
+        events,
+        entries
     )
     .execute(conn)
     .await?;

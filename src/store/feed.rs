@@ -28,15 +28,16 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
+use super::consumer_feed::{ConsumerFeed, Prepared, SharedConsumers};
 use super::error::{Error, Result};
 use super::primary::{Primary, Term};
 use super::sessions::{FEED_WAIT_MAX, waiting};
 use super::statement_plans::{self, StatementPlans};
-use super::world_rows::{self, Delta};
-use super::{epoch, recording};
+use super::world_delta::{self, Delta};
+use super::{epoch, recording, world_rows};
 use crate::observe::log_throttle::LogThrottle;
 use crate::observe::spans::{Timed, milliseconds, span};
-use crate::world::{Changes, World};
+use crate::world::{Changes, Consumers, World};
 
 /// Timeout for reading everything again.
 const RELOAD_MAX: Duration = Duration::from_mins(10);
@@ -44,9 +45,9 @@ const RELOAD_MAX: Duration = Duration::from_mins(10);
 const REFRESH_LONGEST: Duration = Duration::from_secs(30);
 /// Interval of refreshes of an idle replica, so that the log is never pruned before the replica has read it.
 const IDLE: Duration = Duration::from_secs(1);
-/// Number of changed providers above which everything is read again.
+/// Number of changes above which everything is read again.
 pub(super) const RELOAD_ABOVE: usize = 20_000;
-/// Maximum number of changed providers that are applied on the feed's own thread.
+/// Maximum number of changes that are applied on the feed's own thread.
 const APPLY_INLINE_MAX: usize = 100;
 /// Number of equal snapshots in a row after which a refresh compares snapshots first. Beside writers of other replicas
 /// a single one means nothing: the comparison would be a round trip in vain.
@@ -72,6 +73,7 @@ impl Reloads {
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     known: Arc<ArcSwap<KnownWorld>>,
+    consumers: SharedConsumers,
     waiters: mpsc::Sender<Waiter>,
     primary: Primary,
     reloads: Reloads,
@@ -82,6 +84,7 @@ impl Feed {
     pub(super) async fn start(primary: Primary) -> Result<Self> {
         let plans = StatementPlans::new();
         let reloads = Reloads::default();
+        let (consumers, shared) = ConsumerFeed::new(&primary);
         let mut reader = Reader {
             primary: primary.clone(),
             conn: None,
@@ -90,12 +93,13 @@ impl Feed {
             same_snapshots: 0,
             reloads: reloads.clone(),
             failures: Failures::default(),
+            consumers,
         };
         let known = Arc::new(ArcSwap::from_pointee(KnownWorld::default()));
         reader.refresh(&known).await?;
         let (waiters, queue) = mpsc::channel(WAITING_MAX);
         tokio::spawn(reader.run(Arc::clone(&known), queue));
-        Ok(Self { known, waiters, primary, reloads })
+        Ok(Self { known, consumers: shared, waiters, primary, reloads })
     }
 
     /// Returns the counter of complete reads.
@@ -115,10 +119,36 @@ impl Feed {
 
     /// Returns the world as of a moment after this call began.
     pub(super) async fn current(&self) -> Result<Arc<World>> {
-        self.refreshed().timed(span!("refresh", db.system.name = "postgresql")).await
+        self.refreshed(|| self.known()).await
     }
 
-    async fn refreshed(&self) -> Result<Arc<World>> {
+    /// Returns the world as of a moment after this call began, with what is read of the consumers at this moment;
+    /// `None`: they are not in memory. `read` must be short, because it keeps the next refresh waiting.
+    pub(super) async fn current_with_consumers<T>(
+        &self,
+        read: impl FnOnce(&World, &Consumers) -> T,
+    ) -> Result<(Arc<World>, Option<T>)> {
+        let read = || {
+            self.consumers.read(|consumers| {
+                let world = self.known();
+                let found = consumers.map(|consumers| read(&world, consumers));
+                (world, found)
+            })
+        };
+        self.refreshed(read).await
+    }
+
+    /// Returns the number of consumers in memory; `None`: they are read from the database.
+    pub(super) fn consumers_len(&self) -> Option<usize> {
+        self.consumers.read(|consumers| Some(consumers?.len()))
+    }
+
+    async fn refreshed<T>(&self, read: impl FnOnce() -> T) -> Result<T> {
+        self.refresh(read).timed(span!("refresh", db.system.name = "postgresql")).await
+    }
+
+    /// Waits for a refresh that starts after this call began, and reads its result.
+    async fn refresh<T>(&self, read: impl FnOnce() -> T) -> Result<T> {
         let (response, done) = oneshot::channel();
         self.waiters.try_send(response).map_err(|error| match error {
             TrySendError::Full(_) => {
@@ -133,9 +163,9 @@ impl Feed {
             Err(_) => Err(Error::Unavailable(format!("no refresh within {limit:?}"))),
         };
         let term = refreshed?;
-        let world = self.known();
+        let result = read();
         self.primary.confirm(&term).await?;
-        Ok(world)
+        Ok(result)
     }
 }
 
@@ -167,6 +197,7 @@ struct Reader {
     same_snapshots: u32,
     reloads: Reloads,
     failures: Failures,
+    consumers: ConsumerFeed,
 }
 
 /// Refreshes that have failed in a row.
@@ -273,16 +304,18 @@ impl Reader {
         known: &ArcSwap<KnownWorld>,
     ) -> Result<()> {
         self.plans.renew(conn).await?;
+        let has_loaded = self.consumers.has_loaded();
         if let Some(read_point) = &self.read_point {
             if self.same_snapshots >= SAME_SNAPSHOTS_MIN
-                && world_rows::is_unchanged(conn, &read_point.snapshot, &read_point.identity)
+                && !has_loaded
+                && world_delta::is_unchanged(conn, &read_point.snapshot, &read_point.identity)
                     .await?
             {
                 return Ok(());
             }
-            match world_rows::delta(conn, &read_point.snapshot).await? {
-                Delta::Changes { identity, snapshot, changes, keys }
-                    if identity.as_ref() == Some(&read_point.identity) && keys <= RELOAD_ABOVE =>
+            match world_delta::delta(conn, &read_point.snapshot).await? {
+                Some(Delta { identity, snapshot, count, changes, consumers })
+                    if identity.as_ref() == Some(&read_point.identity) && count <= RELOAD_ABOVE =>
                 {
                     self.same_snapshots = if snapshot == read_point.snapshot {
                         self.same_snapshots.saturating_add(1)
@@ -291,17 +324,20 @@ impl Reader {
                     };
                     let read_point = ReadPoint { snapshot, identity: read_point.identity.clone() };
                     let mut world = Arc::clone(&known.load().world);
-                    if keys > 0 {
-                        world = Arc::new(apply(world, changes, keys).await?);
+                    if count > 0 {
+                        world = Arc::new(apply(world, changes, count).await?);
                     }
-                    self.note(known, world, read_point);
+                    let consumers =
+                        self.consumers.prepare(conn, consumers, &read_point.identity).await?;
+                    self.note(known, world, read_point, consumers);
                     return Ok(());
                 }
-                Delta::Changes { .. } | Delta::Lost => {}
+                Some(_) | None => {}
             }
         }
         // From here on it is a reload, with a reload's time limit if it has to be repeated.
         self.read_point = None;
+        self.consumers.load();
         self.reloads.0.fetch_add(1, Ordering::Relaxed);
         recording::load();
         epoch::settle(conn).await?;
@@ -313,13 +349,20 @@ impl Reader {
         let took_ms = milliseconds(started.elapsed());
         tracing::info!(providers = loaded.len(), took_ms, "loaded the world");
         let read_point = ReadPoint { snapshot: all.snapshot, identity: all.identity };
-        self.note(known, Arc::new(loaded), read_point);
+        self.note(known, Arc::new(loaded), read_point, Prepared::Nothing);
         Ok(())
     }
 
-    fn note(&mut self, known: &ArcSwap<KnownWorld>, world: Arc<World>, read_point: ReadPoint) {
+    fn note(
+        &mut self,
+        known: &ArcSwap<KnownWorld>,
+        world: Arc<World>,
+        read_point: ReadPoint,
+        consumers: Prepared,
+    ) {
         self.read_point = Some(read_point.clone());
-        known.store(Arc::new(KnownWorld { world, read_point: Some(read_point) }));
+        let next = Arc::new(KnownWorld { world, read_point: Some(read_point) });
+        self.consumers.change(consumers, || known.store(next));
     }
 }
 
@@ -330,9 +373,9 @@ async fn connect(primary: &Primary) -> Result<(PgConnection, Arc<Term>)> {
     Ok((conn, term))
 }
 
-/// Returns the world with changes of `keys` providers applied.
-pub(super) async fn apply(current: Arc<World>, changes: Changes, keys: usize) -> Result<World> {
-    if keys <= APPLY_INLINE_MAX {
+/// Returns the world with this number of changes applied.
+pub(super) async fn apply(current: Arc<World>, changes: Changes, count: usize) -> Result<World> {
+    if count <= APPLY_INLINE_MAX {
         Ok(current.apply(changes))
     } else {
         off_thread(move || current.apply(changes)).await

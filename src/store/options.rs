@@ -22,6 +22,8 @@ pub struct StoreOptions {
     pub pruning: Pruning,
     /// Age at which entries of the history of changes are removed, in days; `None`: it is off.
     pub history_days: Option<u16>,
+    /// Maximum memory for consumers with their allocations, in bytes; `None`: they are read from the database.
+    pub consumers_memory_max: Option<u64>,
     /// Age at which events are removed, in hours; `None`: the log of events is off.
     pub events_hours: Option<u16>,
 }
@@ -37,6 +39,7 @@ impl StoreOptions {
             timeouts: Timeouts::default(),
             pruning: Pruning::default(),
             history_days: None,
+            consumers_memory_max: Some(u64::MAX),
             events_hours: None,
         }
     }

@@ -1,11 +1,17 @@
-//! Reads of the consumer side: plain indexed SQL, committed state only.
+//! Reads of the consumer side: from memory, or with indexed SQL.
+
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use uuid::Uuid;
 
-use super::Result;
 use super::access::Store;
-use crate::model::{Generation, ProviderId};
+use super::error::{Error, Result};
+use crate::model::{ClassId, Generation, ProviderId};
+use crate::world::{ConsumerRow, Consumers, World};
+
+/// Maximum number of consumers of a provider that are read from memory, where it keeps the next refresh waiting.
+const HOLDERS_MAX: usize = 1000;
 
 /// All allocations of one consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +52,15 @@ pub struct HeldByConsumer {
     pub resources: Vec<(String, i64)>,
 }
 
+/// The allocations on a provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProviderAllocations {
+    /// By consumer, ascending by key.
+    pub consumers: Vec<HeldByConsumer>,
+    /// Last change, seconds since the Unix epoch, if there are any.
+    pub updated_at: Option<i64>,
+}
+
 /// A filter of usages for `GET /usages`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsageFilter {
@@ -81,6 +96,60 @@ pub struct UsageOfType {
     pub resources: Vec<(String, i64)>,
 }
 
+impl ConsumerAllocations {
+    fn of(row: &ConsumerRow, world: &World) -> Result<Self> {
+        let on_provider = |held: &[(ProviderId, ClassId, i64)]| {
+            let (id, ..) = held.first()?;
+            let provider = world.provider_by_id(*id)?;
+            Some(HeldOnProvider {
+                provider: provider.uuid(),
+                generation: provider.generation(),
+                resources: named(held, world)?,
+            })
+        };
+        let providers = row.held.chunk_by(|(one, ..), (other, ..)| one == other).map(on_provider);
+        let owner = &row.owner;
+        Ok(Self {
+            project: owner.project.clone(),
+            user: owner.user.clone(),
+            consumer_type: owner.consumer_type.clone(),
+            generation: row.generation,
+            providers: providers.collect::<Option<_>>().ok_or_else(|| unknown(row))?,
+            updated_at: row.updated_at,
+        })
+    }
+}
+
+impl ProviderAllocations {
+    fn of(provider: ProviderId, holders: &[Arc<ConsumerRow>], world: &World) -> Result<Self> {
+        let of_consumer = |row: &Arc<ConsumerRow>| {
+            let start = row.held.partition_point(|(id, ..)| *id < provider);
+            let end = row.held.partition_point(|(id, ..)| *id <= provider);
+            let resources = row.held.get(start..end).and_then(|held| named(held, world));
+            Ok(HeldByConsumer {
+                consumer: row.uuid,
+                generation: row.generation,
+                resources: resources.ok_or_else(|| unknown(row))?,
+            })
+        };
+        Ok(Self {
+            consumers: holders.iter().map(of_consumer).collect::<Result<_>>()?,
+            updated_at: holders.iter().map(|row| row.updated_at).max(),
+        })
+    }
+}
+
+/// Returns amounts by class name; `None` if a class has no name.
+fn named(held: &[(ProviderId, ClassId, i64)], world: &World) -> Option<Vec<(String, i64)>> {
+    let name = |class: ClassId| world.class_name(class).map(str::to_owned);
+    held.iter().map(|(_, class, used)| Some((name(*class)?, *used))).collect()
+}
+
+fn unknown(row: &ConsumerRow) -> Error {
+    let row = format!("{}: a provider or class is not known", row.uuid);
+    Error::inconsistent("allocations", "provider_id, class_id", row)
+}
+
 impl Store {
     /// Returns the allocations of a consumer; `None` if it has none.
     ///
@@ -90,87 +159,42 @@ impl Store {
         &self,
         consumer: Uuid,
     ) -> Result<Option<ConsumerAllocations>> {
-        let rows = self
-            .read(|conn| {
-                sqlx::query!(
-                    r#"select c.generation, pr.external_id as project, u.external_id as "user",
-                      t.name as "consumer_type?", p.uuid as provider,
-                      p.generation as provider_generation, rc.name as class, a.used,
-                      extract(epoch from a.updated_at)::bigint as "updated_at!"
-               from consumers c
-               join projects pr on pr.id = c.project_id
-               join users u on u.id = c.user_id
-               left join consumer_types t on t.id = c.consumer_type_id
-               join allocations a on a.consumer_id = c.id
-               join providers p on p.id = a.provider_id
-               join resource_classes rc on rc.id = a.class_id
-               where c.uuid = $1
-               order by a.provider_id, a.class_id"#,
-                    consumer
-                )
-                .fetch_all(conn)
-                .boxed()
-            })
-            .await?;
-        let Some(first) = rows.first() else { return Ok(None) };
-        let mut held = ConsumerAllocations {
-            project: first.project.clone(),
-            user: first.user.clone(),
-            consumer_type: first.consumer_type.clone(),
-            generation: first.generation,
-            providers: Vec::new(),
-            updated_at: first.updated_at,
-        };
-        for row in rows {
-            held.updated_at = held.updated_at.max(row.updated_at);
-            let amount = (row.class, row.used);
-            match held.providers.last_mut() {
-                Some(last) if last.provider == row.provider => last.resources.push(amount),
-                _ => held.providers.push(HeldOnProvider {
-                    provider: row.provider,
-                    generation: row.provider_generation,
-                    resources: vec![amount],
-                }),
+        if self.consumers_in_memory().is_some() {
+            let find = |_: &World, consumers: &Consumers| consumers.get(consumer).cloned();
+            if let (world, Some(found)) = self.feed.current_with_consumers(find).await? {
+                return found.map(|row| ConsumerAllocations::of(&row, &world)).transpose();
             }
         }
-        Ok(Some(held))
+        self.stored_consumer_allocations(consumer).await
     }
 
-    /// Returns the allocations on a provider by consumer, and the time of the last change if there are any.
+    /// Returns the world and the allocations on a provider, of the same moment or a later one; none if there is no
+    /// such provider.
     ///
     /// # Errors
     /// The database is unavailable.
     pub async fn provider_allocations(
         &self,
-        provider: ProviderId,
-    ) -> Result<(Vec<HeldByConsumer>, Option<i64>)> {
-        let rows = self
-            .read(|conn| {
-                sqlx::query!(
-                    r#"select c.uuid as consumer, c.generation, a.classes as "classes!", a.used as "used!",
-                      extract(epoch from a.updated_at)::bigint as "updated_at!"
-               from (
-                   select a.consumer_id, array_agg(rc.name order by a.class_id) as classes,
-                          array_agg(a.used order by a.class_id) as used,
-                          max(a.updated_at) as updated_at
-                   from allocations a join resource_classes rc on rc.id = a.class_id
-                   where a.provider_id = $1
-                   group by a.consumer_id
-               ) a join consumers c on c.id = a.consumer_id
-               order by a.consumer_id"#,
-                    provider.0
-                )
-                .fetch_all(conn)
-                .boxed()
-            })
-            .await?;
-        let updated_at = rows.iter().map(|row| row.updated_at).max();
-        let held = rows.into_iter().map(|row| HeldByConsumer {
-            consumer: row.consumer,
-            generation: row.generation,
-            resources: row.classes.into_iter().zip(row.used).collect(),
-        });
-        Ok((held.collect(), updated_at))
+        provider: Uuid,
+    ) -> Result<(Arc<World>, ProviderAllocations)> {
+        let find = |world: &World, consumers: &Consumers| {
+            let id = world.provider(provider)?.id();
+            let holders = consumers.on_provider(id).take(HOLDERS_MAX + 1);
+            Some((id, holders.cloned().collect::<Vec<_>>()))
+        };
+        let (world, found) = self.feed.current_with_consumers(find).await?;
+        let id = match found {
+            Some(Some((id, holders))) if holders.len() <= HOLDERS_MAX => {
+                let held = ProviderAllocations::of(id, &holders, &world)?;
+                return Ok((world, held));
+            }
+            _ => world.provider(provider).map(|provider| provider.id()),
+        };
+        let held = match id {
+            Some(id) => self.stored_provider_allocations(id).await?,
+            None => ProviderAllocations::default(),
+        };
+        Ok((world, held))
     }
 
     /// Returns the usage of a project's consumers. Types without usage are left out.

@@ -20,7 +20,7 @@ use super::events::Numbering;
 use super::feed::{self, KnownWorld, RELOAD_ABOVE};
 use super::primary::Term;
 use super::sessions::{FEED_WAIT_MAX, waiting};
-use super::world_rows::{self, Delta};
+use super::world_delta::{self, Delta};
 use crate::model::{ClassId, Generation, ProviderId};
 use crate::world::World;
 
@@ -154,17 +154,17 @@ async fn begin(conn: &mut PgConnection, duration: Duration) -> Result<()> {
 /// or unknown.
 async fn forward(conn: &mut PgConnection, known: &KnownWorld) -> Result<Option<Arc<World>>> {
     let Some(read_point) = &known.read_point else { return Ok(None) };
-    match world_rows::delta_in_snapshot(conn, &read_point.snapshot).await? {
-        Delta::Changes { identity, changes, keys, .. }
-            if identity.as_ref() == Some(&read_point.identity) && keys <= RELOAD_ABOVE =>
+    match world_delta::delta_in_snapshot(conn, &read_point.snapshot).await? {
+        Some(Delta { identity, changes, count, .. })
+            if identity.as_ref() == Some(&read_point.identity) && count <= RELOAD_ABOVE =>
         {
             let world = Arc::clone(&known.world);
-            Ok(Some(match keys {
+            Ok(Some(match count {
                 0 => world,
-                _ => Arc::new(feed::apply(world, changes, keys).await?),
+                _ => Arc::new(feed::apply(world, changes, count).await?),
             }))
         }
-        Delta::Changes { .. } | Delta::Lost => Ok(None),
+        Some(_) | None => Ok(None),
     }
 }
 

@@ -6,8 +6,9 @@ use sqlx::PgConnection;
 
 use super::effects::{Effect, Recorder};
 use super::events::event::NotedChanges;
+use super::log_entry::LogEntry;
 use super::options::StoreOptions;
-use super::world_rows::CATALOGUE;
+use super::world_delta::CATALOGUE;
 use crate::model::{ConsumerId, ProviderId};
 use crate::observe::spans::Spans;
 
@@ -27,8 +28,10 @@ pub struct Tx<'c> {
     pub(super) noted: Option<NotedChanges>,
     /// The spans of the requests behind it.
     pub(super) spans: Spans,
-    /// Entries for the change log: keys of providers, [`CATALOGUE`], and negative keys of holds.
+    /// Keys for the change log: of providers, [`CATALOGUE`], and negative ones of holds.
     pub(super) touched: BTreeSet<i64>,
+    /// Entries for the change log.
+    pub(super) logged: Vec<LogEntry>,
 }
 
 /// The observers of a transaction.
@@ -64,6 +67,7 @@ impl<'c> Tx<'c> {
             noted: None,
             spans: Spans::current(),
             touched: BTreeSet::new(),
+            logged: Vec::new(),
         }
     }
 }
@@ -75,11 +79,6 @@ impl Tx<'_> {
         if let Some(noted) = &mut self.noted {
             noted.providers.insert(provider.0);
         }
-    }
-
-    /// Marks a provider of which only use and generation change, by consumers that are recorded separately.
-    pub(super) fn touch_use(&mut self, provider: ProviderId) {
-        self.touched.insert(provider.0);
     }
 
     /// Marks a consumer as changed that is the hold of a plan, or may be.

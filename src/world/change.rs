@@ -10,7 +10,7 @@ use super::holds::HeldAmounts;
 use super::layout::World;
 use super::slot_data::{MovedProvider, ProviderData, Version};
 use crate::model::provider::ProviderRow;
-use crate::model::{Bug, ClassId, ConsumerId, ProviderId};
+use crate::model::{Bug, ClassId, ConsumerId, Generation, ProviderId};
 
 /// Maximum number of providers of a world that is checked after each change, in debug builds.
 const CHECKED_MAX: usize = 64;
@@ -20,10 +20,23 @@ const CHECKED_MAX: usize = 64;
 pub struct Changes {
     /// The whole catalogue, when any name changed.
     pub catalogue: Option<Catalogue>,
+    /// New usage, in the order in which it was written. The rows of changed providers have it, too.
+    pub uses: Vec<ProviderUse>,
     /// The current row of every changed provider; `None` if it was deleted.
     pub providers: Vec<(ProviderId, Option<ProviderRow>)>,
     /// The current allocations of every changed hold of a plan; none if it has ended.
     pub holds: BTreeMap<ConsumerId, HeldAmounts>,
+}
+
+/// The usage of a provider after a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderUse {
+    /// The provider.
+    pub provider: ProviderId,
+    /// Its generation, and the time of this change in seconds since the Unix epoch; `None`: they did not change.
+    pub generation: Option<(Generation, i64)>,
+    /// Amounts in use.
+    pub used: Vec<(ClassId, i64)>,
 }
 
 impl World {
@@ -43,6 +56,9 @@ impl World {
             next.names = Arc::new(names);
         }
         let mut draft = Draft::new(next);
+        for change in changes.uses {
+            draft.set_use(&change);
+        }
         draft.change(changes.providers);
         let next = draft.finish();
         debug_assert!(next.len() > CHECKED_MAX || next.check().is_ok(), "{:?}", next.check());
@@ -85,6 +101,19 @@ impl Draft {
             stale: Vec::new(),
             shared_before: BTreeMap::new(),
             emptied: Emptied::default(),
+        }
+    }
+
+    /// Sets the usage of a provider. A new provider or inventory is left out: its row has the usage.
+    fn set_use(&mut self, change: &ProviderUse) {
+        let Some(slot) = self.world.slot_of(change.provider) else { return };
+        if let Some((generation, updated_at)) = change.generation {
+            *self.world.versions.get_mut(slot) = Version { generation, updated_at };
+        }
+        for (class, used) in &change.used {
+            if let Some(entry) = self.world.column(*class).and_then(|column| column.get(slot)) {
+                self.column(*class).set(slot, entry.with_use(*used));
+            }
         }
     }
 

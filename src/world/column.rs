@@ -55,6 +55,11 @@ impl InventoryEntry {
         i64::from(self.terms.inventory.max_unit)
     }
 
+    /// Returns the entry with this amount in use.
+    pub(super) fn with_use(self, used: i64) -> Self {
+        Self { used, ..self }
+    }
+
     /// Returns the entry with more or less in use, but not less than nothing.
     pub(super) fn with_changed_use(self, change: i64) -> Self {
         Self { used: self.used.saturating_add(change).max(0), ..self }

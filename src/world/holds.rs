@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::consumers::HeldAmount;
 use super::map::{Map, MapKey};
-use crate::model::{ClassId, ConsumerId, ProviderId};
+use crate::model::{ClassId, ConsumerId};
 
 /// The allocations of a hold.
-pub type HeldAmounts = Vec<(ProviderId, ClassId, i64)>;
+pub type HeldAmounts = Vec<HeldAmount>;
 
 /// The sums of a hold by class, ascending.
 type Demand = Arc<[(ClassId, i64)]>;
@@ -105,7 +106,8 @@ fn demand(amounts: &HeldAmounts) -> Demand {
 
 #[cfg(test)]
 mod tests {
-    use super::{ClassId, ConsumerId, HeldAmounts, Holds, ProviderId};
+    use super::{ClassId, ConsumerId, HeldAmounts, Holds};
+    use crate::model::ProviderId;
 
     const VCPU: ClassId = ClassId(0);
     const DISK: ClassId = ClassId(2);

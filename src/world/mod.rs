@@ -23,6 +23,7 @@ mod catalogue;
 mod change;
 mod check;
 pub(crate) mod column;
+mod consumers;
 mod draft;
 mod forest;
 mod holds;
@@ -45,8 +46,11 @@ use uuid::Uuid;
 use crate::model::provider::InventoryRow;
 use crate::model::{Bug, ClassId, ProviderId, TraitId};
 pub use catalogue::{Catalogue, Name};
-pub use change::Changes;
+pub use change::{Changes, ProviderUse};
 use column::Column;
+pub use consumers::{
+    ConsumerChange, ConsumerOwner, ConsumerRow, ConsumerState, Consumers, HeldAmount,
+};
 pub use holds::HeldAmounts;
 use holds::Holds;
 pub use layout::World;

@@ -75,7 +75,12 @@ async fn a_schema_that_lacks_something_is_named_with_what_it_lacks() {
         ("drop table allocations", &["table allocations"][..]),
         (
             "drop table epoch, change_log cascade",
-            &["table change_log", "table epoch", "view database_identity"],
+            &[
+                "sequence change_log_id_seq",
+                "table change_log",
+                "table epoch",
+                "view database_identity",
+            ],
         ),
         ("alter table consumers drop generation", &["column generation (bigint) of consumers"]),
         (

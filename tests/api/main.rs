@@ -22,6 +22,7 @@ mod compression;
 mod concurrency;
 mod configuration;
 mod consistency;
+mod consumers;
 mod cors;
 mod crash;
 mod database_commands;

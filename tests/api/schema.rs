@@ -83,7 +83,7 @@ async fn standard_names_are_there_in_their_order() {
         .unwrap();
     migrate(&mut conn).await.unwrap();
     let back: i64 = sqlx::query_scalar(
-        "select count(*) from traits, change_log where name = 'HW_CPU_X86_AVX2' and id < 10000",
+        "select count(*) from traits t, change_log where name = 'HW_CPU_X86_AVX2' and t.id < 10000",
     )
     .fetch_one(&mut conn)
     .await

@@ -24,7 +24,7 @@ use crate::support::cluster::until;
 use crate::support::postgres;
 
 /// Occur only in the statements of a refresh: whether the snapshot is the last one, and if not, what has changed.
-const REFRESH: [&str; 2] = ["pg_current_snapshot()::text = $1", "with dirty as materialized"];
+const REFRESH: [&str; 2] = ["pg_current_snapshot()::text = $1", "with unseen as materialized"];
 /// Occur only in statements that a replica runs periodically: pruning and measuring the log, settling the epoch,
 /// discarding plans, identifying a server, and checking its schema.
 const HOUSEKEEPING: [&str; 10] = [
@@ -207,8 +207,26 @@ async fn a_read_of_providers_is_one_refresh() {
 }
 
 #[tokio::test]
-async fn a_read_of_consumers_is_one_query() {
+async fn a_read_of_allocations_in_memory_is_one_refresh() {
     let berth = observed().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let consumer = Uuid::new_v4();
+    berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
+    let store = &berth.app().store;
+    until("the consumers are in memory", async || store.consumers_in_memory().is_some()).await;
+    let of_host = format!("/resource_providers/{}/allocations", host.0);
+    for path in [format!("/allocations/{consumer}"), of_host] {
+        let (refreshed, others) = asked(&berth, &path).await;
+        assert!(refreshed && others.is_empty(), "{path}: {others:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_of_consumers_is_one_query() {
+    listen();
+    let consumers_memory_max = None;
+    let opening = StoreOptions { consumers_memory_max, ..store_at(&postgres::database().await) };
+    let berth = Berth::opened(opening, Options::default()).await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let consumer = Uuid::new_v4();
     berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);

@@ -131,6 +131,8 @@ fn record(app: &App) {
     let world = app.store.known_world();
     gauge!("berth_providers").set(number(world.len()));
     gauge!("berth_overcommitted_providers").set(number(world.overcommitted_providers()));
+    let consumers = app.store.consumers_in_memory();
+    gauge!("berth_consumers_in_memory").set(consumers.map_or(0.0, number));
     gauge!("berth_writes_failing").set(u8::from(app.store.are_writes_failing()));
     if let Some((used, idle, most)) = app.store.pool_counts() {
         for (state, count) in [("used", used), ("idle", idle)] {

@@ -84,14 +84,23 @@ impl ProviderPath {
         world: &'w World,
         tell: impl FnOnce(&str) -> String,
     ) -> Result<Provider<'w>, Problem> {
-        let found = dashed_uuid(&self.0).and_then(|uuid| world.provider(uuid));
-        found.ok_or_else(|| Problem::not_found(tell(&no_provider(&self.0))))
+        self.uuid().and_then(|uuid| world.provider(uuid)).ok_or_else(|| self.not_found(tell))
+    }
+
+    /// Returns the problem that there is no such provider; `tell` makes its detail from the default one.
+    pub(super) fn not_found(&self, tell: impl FnOnce(&str) -> String) -> Problem {
+        Problem::not_found(tell(&no_provider(&self.0)))
+    }
+
+    /// Returns the UUID of the provider; `None` if the path has none.
+    pub(super) fn uuid(&self) -> Option<Uuid> {
+        dashed_uuid(&self.0)
     }
 
     /// Returns the provider for a write.
     pub(super) async fn target(&self, app: &App) -> Result<Target, Problem> {
         let world = app.store.world().await?;
-        let provider = self.provider(&world).map_err(|problem| match dashed_uuid(&self.0) {
+        let provider = self.provider(&world).map_err(|problem| match self.uuid() {
             Some(uuid) => problem.faults_of(&Refusal::ProviderNotFound(uuid)),
             None => problem,
         })?;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::model::{Expected, Generation, Inventory};
 
 /// The owner of a consumer, by the keys of the names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
     /// Key of the project.
     pub project: i64,

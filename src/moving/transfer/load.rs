@@ -46,6 +46,9 @@ const RESTART_SEQUENCES: &str = "
         end loop;
     end $$";
 
+/// Maximum number of consumers whose changes replicas read one by one.
+const ANNOUNCED_MAX: i64 = 10_000;
+
 /// Redraw interval of progress bars during a long statement.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -179,6 +182,13 @@ pub(super) async fn announce_all(conn: &mut PgConnection) -> Result<(), Error> {
 
 /// Makes running replicas read the changes. Returns the number of changed providers.
 pub(super) async fn announce_touched(conn: &mut PgConnection) -> Result<u64, Error> {
+    let consumers: i64 =
+        sqlx::query_scalar("select count(*) from scope_consumers").fetch_one(&mut *conn).await?;
+    if consumers > ANNOUNCED_MAX {
+        announce_all(conn).await?;
+    } else {
+        sqlx::raw_sql(include_str!("announce.sql")).execute(&mut *conn).await?;
+    }
     let touched: Option<i64> = sqlx::query_scalar(
         "insert into change_log (providers)
          select array_agg(distinct provider_id) from touched having count(*) > 0

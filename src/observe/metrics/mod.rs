@@ -95,7 +95,7 @@ const COUNTERS: [(&str, &str); 41] = [
 ];
 
 /// Gauges, as name and description.
-const GAUGES: [(&str, &str); 26] = [
+const GAUGES: [(&str, &str); 27] = [
     ("berth_build_info", "1, with the version and the commit (revision) as labels."),
     ("berth_ready", "Whether the replica can serve: 1 or 0."),
     ("berth_connections_open", "Connections of the APIs that are open."),
@@ -125,6 +125,7 @@ const GAUGES: [(&str, &str); 26] = [
     ),
     ("berth_change_log_rows", "Rows of the change log, counted once a minute up to a million."),
     ("berth_change_log_bytes", "Size of the change log with its index."),
+    ("berth_consumers_in_memory", "Consumers that are kept in memory."),
     ("berth_history_rows", "Rows of the history of changes, about."),
     ("berth_history_bytes", "Size of the history of changes with its index."),
     (

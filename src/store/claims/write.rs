@@ -9,6 +9,7 @@ use super::locked::{LockedClaims, StoredConsumer};
 use crate::model::ProviderId;
 use crate::model::claim::{Consumer, ConsumerState, LockedState};
 use crate::store::error::{Error, Result};
+use crate::store::log_entry::{LogEntry, UseEntry};
 use crate::store::tx::Tx;
 
 /// Writes the difference between the state as it was locked and as it is now. Of inventories, only their use is
@@ -26,24 +27,35 @@ pub(in crate::store) async fn write(
     for (uuid, consumer) in &locked.state.consumers {
         if let Some(row) = locked.rows.get(uuid) {
             rows.add_consumer(row, consumer);
+            if consumer.before != consumer.now {
+                tx.logged.push(LogEntry::consumer(*uuid, row.id, consumer.now.as_ref()));
+            }
             if locked.planner_role.has_placements && consumer.before != consumer.now {
                 tx.touch_hold(row.id);
             }
         }
     }
+    let mut uses: BTreeMap<ProviderId, UseEntry> = BTreeMap::new();
     for ((provider, class), inventory) in &locked.state.inventories {
         if inventory.used != inventory.used_before {
             rows.inventory.0.push(provider.0);
             rows.inventory.1.push(class.0);
             rows.inventory.2.push(inventory.used - inventory.used_before);
-            tx.touch_use(*provider);
+            let entry = uses.entry(*provider).or_insert_with(|| UseEntry::of(*provider));
+            entry.used.push((class.0, inventory.used));
         }
     }
     for (provider, steps) in &moved.0 {
         rows.provider.0.push(provider.0);
         rows.provider.1.push(*steps);
-        tx.touch_use(*provider);
     }
+    for provider in locked.state.providers.values() {
+        if moved.0.contains_key(&provider.id) {
+            let entry = uses.entry(provider.id).or_insert_with(|| UseEntry::of(provider.id));
+            entry.generation = Some(provider.generation);
+        }
+    }
+    tx.logged.extend(uses.into_values().map(LogEntry::Use));
     rows.write(tx.conn).await
 }
 

@@ -140,7 +140,7 @@ async fn store(conn: &mut PgConnection, decision: Decision, look: &LogState) -> 
     Ok(number)
 }
 
-/// Reads the change log as a refresh does (`world_rows`), and compares the two logs by transaction.
+/// Reads the change log as a refresh does (`world_delta`), and compares the two logs by transaction.
 async fn look(conn: &mut PgConnection, snapshot: Option<&str>) -> Result<LogState> {
     let look = sqlx::query_as!(
         LogState,

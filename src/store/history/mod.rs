@@ -15,12 +15,10 @@ use sqlx::PgConnection;
 
 use super::effects::{Effect, Recorder};
 use super::error::{Error, Result};
+use super::log_entry::JsonLists;
 use super::primary::Primary;
 use entry::NewEntry;
 pub(super) use retention::{Retention, measure};
-
-/// Maximum length of a row of several entries, in bytes: two fit on a page, where they stay uncompressed.
-const ROW_LENGTH_MAX: usize = 3900;
 
 /// Stores that this replica records changes from now on, or that it does not.
 ///
@@ -66,21 +64,12 @@ pub(super) async fn is_on(conn: &mut PgConnection) -> Result<bool> {
 /// # Errors
 /// A bug: an entry cannot be serialized.
 pub(super) fn rows(effects: &[(Recorder, Effect)]) -> Result<Vec<String>> {
-    let mut rows: Vec<String> = Vec::new();
+    let mut rows = JsonLists::default();
     for (recorder, effect) in effects {
         let entry = serde_json::to_string(&NewEntry::of(recorder, effect))
             .map_err(|error| Error::bug(format!("the history cannot be serialized: {error}")))?;
-        match rows.last_mut() {
-            Some(row) if row.len() + entry.len() < ROW_LENGTH_MAX => {
-                row.push(',');
-                row.push_str(&entry);
-            }
-            _ => rows.push(format!("[{entry}")),
-        }
-    }
-    for row in &mut rows {
-        row.push(']');
+        rows.push(&entry);
     }
     counter!("berth_history_entries_total").increment(effects.len() as u64);
-    Ok(rows)
+    Ok(rows.finish())
 }

@@ -111,18 +111,13 @@ pub(super) async fn list_of_provider(
     microversion: Microversion,
     path: ProviderPath,
 ) -> Result<Reply, Problem> {
-    let world = app.store.world().await?;
-    let (id, generation) = {
-        let provider = path.provider_or(&world, |missing| {
-            format!("Resource provider '{}' not found: {missing}", path.0)
-        })?;
-        // Read before the allocations, so that a client that writes with this generation cannot
-        // miss a change.
-        (provider.id(), provider.generation())
-    };
-    let (held, modified) = app.store.provider_allocations(id).await?;
-    let view = OfProvider::of(&held, generation, microversion);
-    Ok(Reply::json(&view).modified(modified.unwrap_or(app.now())))
+    let not_found = |missing: &str| format!("Resource provider '{}' not found: {missing}", path.0);
+    let uuid = path.uuid().ok_or_else(|| path.not_found(not_found))?;
+    // The generation is not newer than the allocations, so a client that writes with it cannot miss a change.
+    let (world, held) = app.store.provider_allocations(uuid).await?;
+    let generation = path.provider_or(&world, not_found)?.generation();
+    let view = OfProvider::of(&held.consumers, generation, microversion);
+    Ok(Reply::json(&view).modified(held.updated_at.unwrap_or(app.now())))
 }
 
 /// Returns the problem of a refused claim; `consumer` if the request was for a single one.
