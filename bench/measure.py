@@ -92,6 +92,16 @@ class Meter:
         command = ["replay", "--file", file, "--rate", rate]
         return self._driven(service, command, workers, self.seconds, may_refuse=False)
 
+    def paced_once(
+        self, service: servers.Service, requests: list[dict], rate: float, workers: int
+    ) -> Sample:
+        """Requests at a fixed rate, each once; times count from when each was due."""
+        file = servers.WORK / "requests"
+        with open(file, "w") as out:
+            out.writelines(json.dumps(request) + "\n" for request in requests)
+        command = ["replay", "--file", file, "--rate", rate]
+        return self._driven(service, command, workers, None, may_refuse=True, may_be_full=True)
+
     def simple_update(self) -> float:
         """Transactions a second of pgbench's simple-update."""
         text = self._cluster.tool(
@@ -107,16 +117,19 @@ class Meter:
         )
         return float(_find(r"fdatasync\s+([\d.]+) ops/sec", text))
 
-    def _driven(self, service, command, workers, seconds, may_refuse) -> Sample:
+    def _driven(
+        self, service, command, workers, seconds, may_refuse, may_be_full=False
+    ) -> Sample:
         command = [servers.LOAD, *command, *self._options(service, workers)]
         if seconds:
             command += ["--seconds", seconds]
-        text, cpu = self._watched(service, command)
-        told = json.loads(text)
+        told, cpu = self._run_driver(service, command)
         statuses = {int(status): count for status, count in told["statuses"].items()}
         done = sum(count for status, count in statuses.items() if 200 <= status < 300)
         conflicts = statuses.get(409, 0)
-        if done + (conflicts if may_refuse else 0) != sum(statuses.values()):
+        full = statuses.get(503, 0)
+        allowed = (conflicts if may_refuse else 0) + (full if may_be_full else 0)
+        if done + allowed != sum(statuses.values()):
             sys.exit(f"unexpected answers of {service.url} to {command}: {statuses}")
         rate = done / told["seconds"]
         return self._sample(done, rate, told["p50"], told["p99"], cpu, conflicts)
@@ -132,6 +145,19 @@ class Meter:
         if done.returncode != 0:
             sys.exit(f"{command} failed:\n{done.stdout}{done.stderr}")
         return done.stdout, (after[0] - before[0], after[1] - before[1])
+
+    def _run_driver(self, service, command) -> tuple[dict, tuple[float, float]]:
+        """What our driver reports, and the processor time between its opening of connections and its end."""
+        command = [str(part) for part in command]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+            lines = iter(driver.stdout.readline, "")
+            ready = next(lines, None)
+            before = self._cpu(service)
+            report = next(lines, None)
+            after = self._cpu(service)
+        if not ready or not report:
+            sys.exit(f"{command} failed")
+        return json.loads(report), (after[0] - before[0], after[1] - before[1])
 
     def _cpu(self, service) -> tuple[float, float]:
         return servers.cpu_seconds(service.pids), servers.cpu_seconds([self._cluster.pid])

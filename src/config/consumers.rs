@@ -24,7 +24,7 @@ pub enum InMemory {
 pub struct ConsumerOptions {
     /// Keep consumers with their allocations in memory.
     ///
-    /// A consumer with allocations of three resource classes takes about 230 bytes.
+    /// A consumer with allocations of three resource classes takes about 300 bytes.
     #[arg(long, default_value = "auto", value_name = "WHEN")]
     pub consumers_in_memory: InMemory,
 }

@@ -199,7 +199,7 @@ mod tests {
                 + r#""owner":[3,4,null],"held":[[7,0,5]]}},"#
                 + r#"{"ended":"00000000-0000-0000-0000-000000000001"},"#
                 + r#"{"use":{"provider":7,"generation":9,"used":[[0,5]]}}]"#;
-        assert_eq!(lists(&entries).unwrap(), [written.clone()]);
+        assert_eq!(lists(&entries).unwrap(), [written.as_str()]);
 
         let mut changes = LoggedChanges::default();
         changes.add(&written, 100).unwrap();

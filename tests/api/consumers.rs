@@ -172,6 +172,26 @@ async fn consumers_that_need_too_much_memory_are_read_from_the_database() {
     assert_eq!(shown["allocations"].as_object().unwrap().len(), 10);
 }
 
+/// The log has what a claim changed, so that replicas read no rows of providers.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_names_no_provider_in_the_log() {
+    let berth = Berth::new().await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let mut session = berth.session().await;
+    session.execute("delete from change_log").await.unwrap();
+    let consumer = Uuid::new_v4();
+    berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
+    berth.claim(consumer, Some(1), &[(host, "VCPU", 2)]).await.expect(204);
+    berth.delete(&format!("/allocations/{consumer}")).await.expect(204);
+    let rows: Vec<(Vec<i64>, bool)> =
+        sqlx::query_as("select providers, entries is not null from change_log order by id")
+            .fetch_all(&mut session)
+            .await
+            .unwrap();
+    assert_eq!(rows, vec![(vec![], true); 3]);
+    assert_eq!(berth.usages(host).await, json!({"VCPU": 0}));
+}
+
 /// One thousand consumers are read from memory, and more from the database.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_provider_of_many_consumers_is_read_in_full() {

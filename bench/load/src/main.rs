@@ -2,7 +2,8 @@
 //! response, and requests at a fixed rate. Also the server that shows the limits of the machine: it always sends
 //! the same bytes.
 //!
-//! Prints one JSON object when it is done. Used by `bench/suite.py`; see `bench/run --help`.
+//! Prints a line when its connections are open, and a JSON object when it is done. Used by `bench/measure.py`; see
+//! `bench/run --help`.
 
 #![expect(clippy::print_stdout, reason = "its answer goes there")]
 
@@ -136,7 +137,7 @@ async fn replay(file: &PathBuf, rate: Option<f64>, load: Load) -> Result<(), Fai
                 let (status, _) = client.send(target, &line.method, &line.path, &line.body).await?;
                 client.note(status, due);
             }
-            Ok(client.tally)
+            Ok(client)
         }
     })
     .await
@@ -168,7 +169,7 @@ async fn boots(query: String, load: Load) -> Result<(), Failure> {
                 let (status, _) = client.send(told, "PUT", &path, &claim).await?;
                 client.note(status, begun);
             }
-            Ok(client.tally)
+            Ok(client)
         }
     })
     .await
@@ -271,24 +272,31 @@ async fn run<F>(
     work: impl Fn(Client, Instant, Option<Instant>) -> F,
 ) -> Result<(), Failure>
 where
-    F: Future<Output = Result<Tally, Failure>> + Send + 'static,
+    F: Future<Output = Result<Client, Failure>> + Send + 'static,
 {
+    let mut clients = Vec::with_capacity(load.workers);
+    for _ in 0..load.workers {
+        let mut connections = Vec::new();
+        for target in &load.target {
+            connections.push(if load.fresh { None } else { Some(connect(*target).await?) });
+        }
+        clients.push(Client { load: load.clone(), connections, tally: Tally::default() });
+    }
+    println!("ready");
     let started = Instant::now();
     let ends = load.ends(started);
-    let workers: Vec<_> = (0..load.workers)
-        .map(|_| {
-            let connections = load.target.iter().map(|_| None).collect();
-            let client = Client { load: load.clone(), connections, tally: Tally::default() };
-            tokio::spawn(work(client, started, ends))
-        })
-        .collect();
+    let workers: Vec<_> =
+        clients.into_iter().map(|client| tokio::spawn(work(client, started, ends))).collect();
     let mut all = Tally::default();
+    // Closing connections would be work for the servers before the end.
+    let mut open = Vec::new();
     for worker in workers {
-        let tally = worker.await??;
-        for (status, count) in tally.statuses {
+        let mut client = worker.await??;
+        for (status, count) in std::mem::take(&mut client.tally.statuses) {
             *all.statuses.entry(status).or_default() += count;
         }
-        all.took.extend(tally.took);
+        all.took.append(&mut client.tally.took);
+        open.push(client);
     }
     let elapsed = started.elapsed().as_secs_f64();
     all.took.sort_by(f64::total_cmp);

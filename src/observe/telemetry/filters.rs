@@ -1,10 +1,9 @@
 //! Filters of spans and events, for log lines and for traces. Both decide once for each place in the code, as far
 //! as `--log` does.
 
+use tracing::Metadata;
 use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
-use tracing::{Event, Metadata};
 use tracing_subscriber::layer::{Context, Filter};
 
 use crate::observe::spans;
@@ -35,33 +34,9 @@ impl<S, F: Filter<S>> Filter<S> for LineFilter<F> {
         is_of_lines(metadata).map_or_else(|| self.0.callsite_enabled(metadata), once)
     }
 
-    fn event_enabled(&self, event: &Event<'_>, context: &Context<'_, S>) -> bool {
-        self.0.event_enabled(event, context)
-    }
-
     fn max_level_hint(&self) -> Option<LevelFilter> {
         // The spans of requests have the level of errors.
         self.0.max_level_hint().map(|hint| hint.max(LevelFilter::ERROR))
-    }
-
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        self.0.on_new_span(attributes, id, context);
-    }
-
-    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
-        self.0.on_record(id, values, context);
-    }
-
-    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        self.0.on_enter(id, context);
-    }
-
-    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        self.0.on_exit(id, context);
-    }
-
-    fn on_close(&self, id: Id, context: Context<'_, S>) {
-        self.0.on_close(id, context);
     }
 }
 
