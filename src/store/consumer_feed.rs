@@ -5,12 +5,14 @@
 //! does no harm if what was read has it already. Until the first refresh after that, and whenever they would take too
 //! much memory, consumers are read from the database.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use sqlx::PgConnection;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::consumer_rows::{self, LoadedConsumers};
@@ -24,6 +26,8 @@ use crate::world::{ConsumerChange, ConsumerOwner, Consumers};
 
 /// Pause after a failure to read the consumers.
 const RETRY: Duration = Duration::from_secs(5);
+/// Number of changes that are applied at once.
+const PIECE: usize = 1000;
 /// Maximum number of changes that are kept while the consumers are read. With more, they are read again.
 const KEPT_MAX: usize = 1_000_000;
 
@@ -64,7 +68,7 @@ enum State {
     /// All consumers are being read.
     Loading {
         /// The changes since this began.
-        kept: Vec<ConsumerChange>,
+        kept: VecDeque<ConsumerChange>,
         result: oneshot::Receiver<LoadedConsumers>,
         loaded: Option<LoadedConsumers>,
     },
@@ -99,7 +103,7 @@ impl ConsumerFeed {
         let Some(memory_max) = self.memory_max() else { return };
         let (sender, result) = oneshot::channel();
         tokio::spawn(load(self.primary.clone(), memory_max, sender));
-        self.state = State::Loading { kept: Vec::new(), result, loaded: None };
+        self.state = State::Loading { kept: VecDeque::new(), result, loaded: None };
     }
 
     fn stop(&mut self) {
@@ -188,12 +192,16 @@ impl ConsumerFeed {
 async fn complete(
     conn: &mut PgConnection,
     loaded: &mut LoadedConsumers,
-    kept: &mut Vec<ConsumerChange>,
+    kept: &mut VecDeque<ConsumerChange>,
 ) -> Result<Option<Consumers>> {
     if let Some(consumers) = &mut loaded.consumers {
-        let unknown = consumers.unknown_owners(kept);
+        let unknown = consumers.unknown_owners(&*kept);
         consumers.add_owners(consumer_rows::names(conn, unknown).await?);
-        consumers.apply(mem::take(kept));
+        while !kept.is_empty() {
+            consumers.apply(kept.drain(..kept.len().min(PIECE)));
+            // If the refresh ends here, the next one continues.
+            yield_now().await;
+        }
     }
     Ok(loaded.consumers.take())
 }

@@ -112,8 +112,11 @@ impl Consumers {
     }
 
     /// Returns the owners in changes whose names are not known.
-    pub fn unknown_owners(&self, changes: &[ConsumerChange]) -> BTreeSet<Owner> {
-        let owners = changes.iter().filter_map(|change| Some(change.now.as_ref()?.owner));
+    pub fn unknown_owners<'c>(
+        &self,
+        changes: impl IntoIterator<Item = &'c ConsumerChange>,
+    ) -> BTreeSet<Owner> {
+        let owners = changes.into_iter().filter_map(|change| Some(change.now.as_ref()?.owner));
         owners.filter(|owner| !self.owners.contains_key(owner)).collect()
     }
 
