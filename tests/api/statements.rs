@@ -65,7 +65,7 @@ impl<S: tracing::Subscriber> Layer<S> for Listener {
 /// A replica with a database of its own, and its statements are noted from now on.
 async fn observed() -> Berth {
     listen();
-    Berth::new().await
+    loaded(Berth::new().await).await
 }
 
 /// The same with a history of changes.
@@ -73,7 +73,14 @@ async fn observed_with_history() -> Berth {
     listen();
     let history_days = Some(1);
     let opening = StoreOptions { history_days, ..store_at(&postgres::database().await) };
-    Berth::opened(opening, Options { history: true, ..Options::default() }).await
+    loaded(Berth::opened(opening, Options { history: true, ..Options::default() }).await).await
+}
+
+/// Waits until the consumers are in memory, because reading them takes statements.
+async fn loaded(berth: Berth) -> Berth {
+    let store = &berth.app().store;
+    until("the consumers are in memory", async || store.consumers_in_memory().is_some()).await;
+    berth
 }
 
 fn listen() {
@@ -212,8 +219,6 @@ async fn a_read_of_allocations_in_memory_is_one_refresh() {
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let consumer = Uuid::new_v4();
     berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
-    let store = &berth.app().store;
-    until("the consumers are in memory", async || store.consumers_in_memory().is_some()).await;
     let of_host = format!("/resource_providers/{}/allocations", host.0);
     for path in [format!("/allocations/{consumer}"), of_host] {
         let (refreshed, others) = asked(&berth, &path).await;
