@@ -38,7 +38,7 @@ def main() -> None:
     if not workloads:
         sys.exit(f"no workload of one replica is called {chosen.only!r}")
     servers.WORK.mkdir(parents=True, exist_ok=True)
-    run_cargo(REPOSITORY, "--manifest-path", "bench/load/Cargo.toml", "--target-dir", servers.LOAD.parents[1])
+    servers.build_load()
     first, second = built(chosen.first), built(chosen.second)
     programs = {FIRST: first, AGAIN: first, SECOND: second}
     print("| workload | CPU for each: first | second | second / first | noise | |\n|---|---|---|---|---|---|")
@@ -61,7 +61,7 @@ def built(state: str) -> pathlib.Path:
         tree = servers.WORK / "worktree"
         git("worktree", "add", "--force", "--detach", str(tree), commit)
         try:
-            run_cargo(tree, "--target-dir", servers.WORK / "target")
+            servers.build(tree, "--target-dir", servers.WORK / "target")
         finally:
             git("worktree", "remove", "--force", str(tree))
         shutil.copy(servers.WORK / "target" / "release" / "berth", program)
@@ -73,12 +73,6 @@ def git(*arguments: str) -> str:
     if done.returncode != 0:
         sys.exit(f"git {' '.join(arguments)} failed: {done.stderr or 'there is no such commit'}")
     return done.stdout
-
-
-def run_cargo(folder: pathlib.Path, *options) -> None:
-    command = ["cargo", "build", "--release", "--locked", "--quiet", *map(str, options)]
-    if subprocess.run(command, cwd=folder).returncode != 0:
-        sys.exit(f"{' '.join(command)} failed in {folder}")
 
 
 def measured(cluster, meter, cloud, workloads: list[Workload], programs, rounds: int):

@@ -14,8 +14,6 @@ import json
 import pathlib
 import random
 import resource
-import subprocess
-import sys
 from typing import Iterator
 
 from harness.environment import REPOSITORY
@@ -166,9 +164,9 @@ def main() -> None:
     if connections < chosen.connections:
         print(f"The limit of open files allows only {connections:,} connections.", flush=True)
     servers.WORK.mkdir(parents=True, exist_ok=True)
-    _build("--manifest-path", "bench/load/Cargo.toml", "--target-dir", servers.LOAD.parents[1])
+    servers.build_load()
     if not chosen.program:
-        _build()
+        servers.build(REPOSITORY)
     print(
         "| server | hosts | instances | hosts carried | rate | p50, p99 | CPU for a host and second "
         "| hosts by processor time | memory |\n|---|---|---|---|---|---|---|---|---|"
@@ -226,12 +224,6 @@ def _files() -> int:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
-
-
-def _build(*options) -> None:
-    command = ["cargo", "build", "--release", "--locked", "--quiet", *map(str, options)]
-    if subprocess.run(command, cwd=REPOSITORY).returncode != 0:
-        sys.exit(f"{' '.join(command)} failed")
 
 
 if __name__ == "__main__":

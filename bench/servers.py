@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 import sys
 
-from harness.environment import TARGET
+from harness.environment import REPOSITORY, TARGET
 from harness.postgres import Cluster
 from harness.servers import running
 
@@ -150,6 +150,18 @@ def _sync_names(cluster: Cluster, database: str) -> None:
     """The reference adds the standard names when it first serves."""
     with reference(cluster, database):
         pass
+
+
+def build(folder: pathlib.Path, *options) -> None:
+    """Build the program of a folder, with optimisation."""
+    command = ["cargo", "build", "--release", "--locked", "--quiet", *map(str, options)]
+    if subprocess.run(command, cwd=folder).returncode != 0:
+        sys.exit(f"{' '.join(command)} failed in {folder}")
+
+
+def build_load() -> None:
+    """Build our own driver."""
+    build(REPOSITORY, "--manifest-path", "bench/load/Cargo.toml", "--target-dir", LOAD.parents[1])
 
 
 def cpu_seconds(pids: list[int]) -> float:

@@ -213,7 +213,7 @@ fn report_excess(memory: u64) {
     );
 }
 
-/// Reads all consumers, until it succeeds or nobody waits for the result.
+/// Reads all consumers. Tries again after a failure, as long as the result is needed.
 async fn load(primary: Primary, memory_max: u64, mut result: oneshot::Sender<LoadedConsumers>) {
     let throttle = LogThrottle::default();
     loop {

@@ -123,22 +123,22 @@ async fn read(conn: &mut PgConnection, filter: &ConsumerFilter) -> sqlx::Result<
 }
 
 /// An allocation with its consumer.
-struct Row {
-    uuid: Uuid,
-    generation: Generation,
-    project: String,
-    user: String,
-    consumer_type: Option<String>,
-    provider: Uuid,
-    provider_generation: Generation,
-    class: String,
-    used: i64,
-    updated_at: i64,
-    has_more: bool,
+pub(super) struct Row {
+    pub(super) uuid: Uuid,
+    pub(super) generation: Generation,
+    pub(super) project: String,
+    pub(super) user: String,
+    pub(super) consumer_type: Option<String>,
+    pub(super) provider: Uuid,
+    pub(super) provider_generation: Generation,
+    pub(super) class: String,
+    pub(super) used: i64,
+    pub(super) updated_at: i64,
+    pub(super) has_more: bool,
 }
 
 /// Makes a page of rows that are sorted by consumer and provider.
-fn assembled(rows: Vec<Row>) -> ConsumerPage {
+pub(super) fn assembled(rows: Vec<Row>) -> ConsumerPage {
     let has_more = rows.first().is_some_and(|row| row.has_more);
     let mut consumers: Vec<(Uuid, ConsumerAllocations)> = Vec::new();
     for row in rows {

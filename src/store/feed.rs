@@ -337,7 +337,6 @@ impl Reader {
         }
         // From here on it is a reload, with a reload's time limit if it has to be repeated.
         self.read_point = None;
-        self.consumers.load();
         self.reloads.0.fetch_add(1, Ordering::Relaxed);
         recording::load();
         epoch::settle(conn).await?;
@@ -349,6 +348,8 @@ impl Reader {
         let took_ms = milliseconds(started.elapsed());
         tracing::info!(providers = loaded.len(), took_ms, "loaded the world");
         let read_point = ReadPoint { snapshot: all.snapshot, identity: all.identity };
+        // Not earlier: the epoch is settled, and the world does not wait for the consumers.
+        self.consumers.load();
         self.note(known, Arc::new(loaded), read_point, Prepared::Nothing);
         Ok(())
     }

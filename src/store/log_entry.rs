@@ -123,7 +123,7 @@ pub(super) struct LoggedChanges {
 }
 
 impl LoggedChanges {
-    /// Adds the changes in a list of entries, which a transaction at a time wrote, in seconds since the Unix epoch.
+    /// Adds the changes in a list of entries. `at` is the time of their transaction, in seconds since the Unix epoch.
     ///
     /// # Errors
     /// The list is not one of this program.

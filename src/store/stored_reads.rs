@@ -4,8 +4,9 @@ use futures_util::FutureExt;
 use uuid::Uuid;
 
 use super::access::Store;
+use super::consumers::{Row, assembled};
 use super::error::Result;
-use super::reads::{ConsumerAllocations, HeldByConsumer, HeldOnProvider, ProviderAllocations};
+use super::reads::{ConsumerAllocations, HeldByConsumer, ProviderAllocations};
 use crate::model::ProviderId;
 
 impl Store {
@@ -19,11 +20,13 @@ impl Store {
     ) -> Result<Option<ConsumerAllocations>> {
         let rows = self
             .read(|conn| {
-                sqlx::query!(
-                    r#"select c.generation, pr.external_id as project, u.external_id as "user",
+                sqlx::query_as!(
+                    Row,
+                    r#"select c.uuid, c.generation, pr.external_id as project, u.external_id as "user",
                       t.name as "consumer_type?", p.uuid as provider,
                       p.generation as provider_generation, rc.name as class, a.used,
-                      extract(epoch from a.updated_at)::bigint as "updated_at!"
+                      extract(epoch from a.updated_at)::bigint as "updated_at!",
+                      false as "has_more!"
                from consumers c
                join projects pr on pr.id = c.project_id
                join users u on u.id = c.user_id
@@ -39,28 +42,7 @@ impl Store {
                 .boxed()
             })
             .await?;
-        let Some(first) = rows.first() else { return Ok(None) };
-        let mut held = ConsumerAllocations {
-            project: first.project.clone(),
-            user: first.user.clone(),
-            consumer_type: first.consumer_type.clone(),
-            generation: first.generation,
-            providers: Vec::new(),
-            updated_at: first.updated_at,
-        };
-        for row in rows {
-            held.updated_at = held.updated_at.max(row.updated_at);
-            let amount = (row.class, row.used);
-            match held.providers.last_mut() {
-                Some(last) if last.provider == row.provider => last.resources.push(amount),
-                _ => held.providers.push(HeldOnProvider {
-                    provider: row.provider,
-                    generation: row.provider_generation,
-                    resources: vec![amount],
-                }),
-            }
-        }
-        Ok(Some(held))
+        Ok(assembled(rows).consumers.pop().map(|(_, held)| held))
     }
 
     /// Reads the allocations on a provider from the database.
