@@ -40,7 +40,7 @@ async fn a_slow_request_is_logged_with_where_its_time_went() {
     let body = json!({"resource_provider_generation": 0, "traits": []});
     let change = server.ask("PUT", &path, Some(&body));
     let release = async {
-        until("the change waits", async || server.log().contains("waits for a lock")).await;
+        server.logged("waits for a lock").await;
         let began = Instant::now();
         until("it is slow", async || began.elapsed() > SLOW).await;
         held.commit().await.unwrap();
@@ -49,10 +49,7 @@ async fn a_slow_request_is_logged_with_where_its_time_went() {
     assert_eq!(response.unwrap().0, 200);
 
     let begin = format!("slow request: PUT {path}: change ");
-    until("it is logged", async || server.log().contains(&begin)).await;
-    let log = server.log();
-    let line = log.lines().find(|line| line.contains(&begin)).unwrap();
-    let line: Value = serde_json::from_str(line).unwrap();
+    let line: Value = serde_json::from_str(&server.logged(&begin).await).unwrap();
     assert_eq!((&line["level"], &line["status"]), (&json!("WARN"), &json!(200)), "{line}");
     assert!(line["took_ms"].as_f64().unwrap() >= 200.0, "{line}");
     assert!(line["span"]["request_id"].as_str().unwrap().starts_with("req-"), "{line}");

@@ -131,7 +131,7 @@ async fn a_replica_tells_of_writes_that_fail_and_of_inventories_below_their_usag
     let warned = format!(
         "an inventory is set below its usage provider={uuid} class=\"VCPU\" used=6 capacity=4"
     );
-    assert!(server.log().contains(&warned), "{}", server.log());
+    server.logged(&warned).await;
 
     let mut database = server.session().await;
     sqlx::raw_sql(

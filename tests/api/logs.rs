@@ -185,8 +185,8 @@ async fn a_session_that_keeps_rows_locked_is_logged() {
         "writes were refused because a session keeps rows locked writes=1 \
                          session=\"process {pid} of berth ("
     );
-    until("the session is named", async || server.log().contains(&named)).await;
-    assert!(server.log().contains("tables=\"providers\" seconds="), "{}", server.log());
+    let line = server.logged(&named).await;
+    assert!(line.contains("tables=\"providers\" seconds="), "{line}");
 }
 
 /// A log line for each attempt would hide everything else.

@@ -261,19 +261,6 @@ fn alerts_and_dashboard_are_about_what_there_is() {
     }
 }
 
-/// Waits until the log has these words.
-async fn logged(server: &Server, words: &str) {
-    logged_times(server, words, 1).await;
-}
-
-async fn logged_times(server: &Server, words: &str, times: usize) {
-    let began = Instant::now();
-    while server.log().matches(words).count() < times {
-        assert!(began.elapsed() < PATIENCE, "{words}: {}", server.log());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// Starts a server with metrics that asks a Keystone at a URL, and waits until it serves.
 async fn served_with_keystone(directory: &Path, admin: &str, url: &str) -> Server {
     let options = [
@@ -289,7 +276,7 @@ async fn served_with_keystone(directory: &Path, admin: &str, url: &str) -> Serve
         ["--keystone-token-cache-time", "1"],
     ];
     let server = Server::spawn(directory, options.as_flattened());
-    logged(&server, "serving health and metrics").await;
+    server.logged("serving health and metrics").await;
     server
 }
 
@@ -318,9 +305,9 @@ async fn rare_events_are_counted_from_zero() {
     ] {
         assert!(metrics.lines().any(|line| line == series), "{series}: {metrics}");
     }
+    let line = server.logged("applied: initial").await;
+    assert!(Regex::new(r"took_ms=\d+\.\d$").unwrap().is_match(&line), "{line}");
     let log = server.log();
-    let line = log.lines().find(|line| line.contains("applied: initial")).unwrap();
-    assert!(Regex::new(r"took_ms=\d+\.\d$").unwrap().is_match(line), "{line}");
     assert!(!log.contains("already exists"), "{log}");
 }
 
@@ -354,24 +341,22 @@ async fn the_log_is_changed_while_the_server_runs() {
     let reload = async |text: &str, message: &str| {
         configure(text);
         signal("HUP", &server.pid());
-        logged(&server, message).await;
+        server.logged(message).await;
     };
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
     assert!(!server.log().contains("GET / 200"));
     reload("log = \"info,berth::http=debug\"\n", "SIGHUP: the log filter has changed").await;
     assert_eq!(server.ask("GET", "/", None).await.unwrap().0, 200);
-    logged(&server, "GET / 200").await;
+    server.logged("GET / 200").await;
     let json = "log = \"info\"\nlog-format = \"json\"\n";
     reload(json, "\"message\":\"SIGHUP: the log format has changed\"").await;
     assert_eq!(server.ask("GET", "/traits?name=in:X", None).await.unwrap().0, 200);
-    logged(&server, "/traits?name=in:X").await;
-    let log = server.log();
-    let line = log.lines().find(|line| line.contains("/traits?name=in:X")).unwrap();
-    assert_eq!(serde_json::from_str::<Value>(line).unwrap()["status"], 200, "{line}");
+    let line = server.logged("/traits?name=in:X").await;
+    assert_eq!(serde_json::from_str::<Value>(&line).unwrap()["status"], 200, "{line}");
     let human = " INFO berth::server::reload: SIGHUP: the log format has changed";
     reload("log = \"info\"\n", human).await;
     assert_eq!(server.ask("GET", "/traits?name=in:Y", None).await.unwrap().0, 200);
-    logged(&server, " INFO berth::http::layers::access_log: GET /traits?name=in:Y 200").await;
+    server.logged(" INFO berth::http::layers::access_log: GET /traits?name=in:Y 200").await;
 }
 
 /// SIGHUP takes over what can be taken over, if all is valid, and names the rest.
@@ -383,34 +368,35 @@ async fn reloaded_options_are_counted() {
     configure("log = \"info\"\nkeystone-password = \"one\"\npath-prefix = \"/here\"\n");
     let server = Server::start_with(directory.path(), &["--config", file.to_str().unwrap()]).await;
     signal("HUP", &server.pid());
-    logged(&server, "SIGHUP: the log filter is unchanged").await;
+    server.logged("SIGHUP: the log filter is unchanged").await;
     let valid = "log = \"info,berth::store=debug\"\nlog-format = \"json\"\nmax-requests = 7\n\
                  keystone-password = \"two\"\n";
     configure(valid);
     signal("HUP", &server.pid());
-    logged(&server, "SIGHUP: the log filter has changed").await;
-    logged(&server, "SIGHUP: the log format has changed").await;
+    server.logged("SIGHUP: the log filter has changed").await;
+    server.logged("SIGHUP: the log format has changed").await;
     let others = "\"options\":\"keystone-password, max-requests, path-prefix\"";
-    logged(&server, others).await;
-    logged(&server, "SIGHUP: the policy is unchanged").await;
+    server.logged(others).await;
+    server.logged("SIGHUP: the policy is unchanged").await;
     // They are as different from those of the process as before.
     signal("HUP", &server.pid());
-    logged_times(&server, others, 2).await;
+    server.logged_times(others, 2).await;
     configure("log = \"nothing=like=this\"\n");
     signal("HUP", &server.pid());
-    logged(&server, "SIGHUP: the configuration stays as it is").await;
-    logged(&server, "this is no level").await;
+    server.logged("SIGHUP: the configuration stays as it is").await;
+    server.logged("this is no level").await;
     configure("log = \"warn\"\nmax-requests = 8\npolicy-file = \"/no/such/file\"\n");
     signal("HUP", &server.pid());
-    logged(&server, "the configuration stays as it is: --policy-file /no/such/file: No such file")
+    server
+        .logged("the configuration stays as it is: --policy-file /no/such/file: No such file")
         .await;
     configure("no-option = 1\n");
     signal("HUP", &server.pid());
-    logged(&server, "there is no option").await;
+    server.logged("there is no option").await;
     // Neither filter nor format has changed with what is not valid.
     configure(valid);
     signal("HUP", &server.pid());
-    logged_times(&server, others, 3).await;
+    server.logged_times(others, 3).await;
     let log = server.log();
     let changes = |of: &str| log.matches(&format!("SIGHUP: the log {of} has changed")).count();
     assert_eq!((changes("filter"), changes("format")), (1, 1), "{log}");
@@ -434,5 +420,5 @@ async fn the_number_of_further_instances_of_a_flavor_is_counted() {
         assert!(begun.elapsed() < PATIENCE, "{metrics}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(server.log().contains("there is no flavor none"), "{}", server.log());
+    server.logged("there is no flavor none").await;
 }

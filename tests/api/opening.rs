@@ -9,6 +9,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
+use crate::support::cluster::until;
 use crate::support::postgres::{database, empty_database};
 use crate::support::process::{Server, free_port, signal};
 use crate::support::served::PATIENCE;
@@ -103,10 +104,10 @@ async fn a_database_that_is_away_is_waited_for() {
 
     lead(port, &database).await;
     server.ready().await;
+    server.logged("the database is available").await;
     let log = server.log();
-    let told = log.matches("waiting for it").count();
-    assert!((1..=1 + began.elapsed().as_secs() / 60).contains(&(told as u64)), "{log}");
-    assert!(log.contains("the database is available"), "{log}");
+    let lines = log.matches("waiting for it").count();
+    assert!((1..=1 + began.elapsed().as_secs() / 60).contains(&(lines as u64)), "{log}");
     assert_eq!(server.ask("POST", "/resource_providers", Some(&written)).await.unwrap().0, 200);
     assert_eq!(status_of(&server, &planner, "/").await.0, 200);
     assert_eq!(status_of(&server, &admin, "/readyz").await.0, 200);
@@ -151,11 +152,7 @@ async fn a_server_is_ready_while_its_database_takes_writes() {
     let server = Server::spawn(folder.path(), &["--database-url", &url, "--admin-listen", &admin]);
     assert_eq!(first_answer(&server).await.0, 503);
     until_readyz(&server, &admin, 503).await;
-    let began = Instant::now();
-    while !server.log().contains("default_transaction_read_only is on (source: database)") {
-        assert!(began.elapsed() < PATIENCE, "{}", server.log());
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    server.logged("default_transaction_read_only is on (source: database)").await;
 
     set_read_only(&database, "off").await;
     until_readyz(&server, &admin, 200).await;
@@ -247,7 +244,7 @@ async fn replicas_migrate_at_the_start_with_the_option() {
         server.ready().await;
     }
     let applied = |server: &Server| server.log().matches("applied: ").count();
-    assert!(servers.iter().map(applied).sum::<usize>() > 0);
+    until("a migration is logged", async || servers.iter().map(applied).sum::<usize>() > 0).await;
 }
 
 /// An operator can put right what is missing or wrong in the cluster, so it is waited for; the log
@@ -267,9 +264,8 @@ async fn faults_that_an_operator_can_mend_are_logged_and_retried() {
     let url = database.to_url_lossy().to_string();
     let server = Server::spawn(folder.path(), &["--database-url", &url]);
     assert_eq!(first_answer(&server).await.0, 503);
-    let log = server.log();
-    let line = log.lines().find(|line| line.contains("waiting for it")).unwrap();
-    assert!(line.contains("ERROR") && line.contains("does not exist"), "{log}");
+    let line = server.logged("waiting for it").await;
+    assert!(line.contains("ERROR") && line.contains("does not exist"), "{line}");
     rename(&elsewhere, name).execute(&mut conn).await.unwrap();
     server.ready().await;
 }

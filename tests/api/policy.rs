@@ -14,14 +14,6 @@ async fn becomes(server: &Server, status: u16) {
     }
 }
 
-async fn is_logged(server: &Server, words: &str) {
-    let began = Instant::now();
-    while !std::fs::read_to_string(server.directory.join("berth.log")).unwrap().contains(words) {
-        assert!(began.elapsed() < PATIENCE, "{words:?} is not in the log");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_change_is_taken_and_faults_leave_the_rules_as_they_are() {
     let directory = tempfile::tempdir().unwrap();
@@ -31,7 +23,7 @@ async fn a_change_is_taken_and_faults_leave_the_rules_as_they_are() {
     let options = ["--policy-file", file.to_str().unwrap()];
     let server = Server::start_with(directory.path(), &options).await;
     assert_eq!(server.ask("GET", "/traits", None).await.unwrap().0, 200);
-    is_logged(&server, "policy.yaml:2: no operation uses the rule").await;
+    server.logged("policy.yaml:2: no operation uses the rule").await;
 
     write("placement:traits:list: '!'\n");
     becomes(&server, 403).await;
@@ -40,8 +32,8 @@ async fn a_change_is_taken_and_faults_leave_the_rules_as_they_are() {
 
     write("placement:traits:list: '@'\nmine: rule:nowhere\n");
     signal("HUP", &server.pid());
-    is_logged(&server, "policy.yaml:2: rule \"mine\": there is no rule \"nowhere\"").await;
-    is_logged(&server, "the rules before stay in force").await;
+    server.logged("policy.yaml:2: rule \"mine\": there is no rule \"nowhere\"").await;
+    server.logged("the rules before stay in force").await;
     assert_eq!(server.ask("GET", "/traits", None).await.unwrap().0, 403);
 
     write("placement:traits:list: '@'\n");

@@ -196,18 +196,6 @@ fn plan() -> Value {
     json!({"plan_name": "s", "stack_id": "s", "resources": {"a": server}})
 }
 
-async fn logged(server: &Server, words: &str) -> String {
-    let began = Instant::now();
-    loop {
-        let log = server.log();
-        if let Some(line) = log.lines().find(|line| line.contains(words)) {
-            return line.to_owned();
-        }
-        assert!(began.elapsed() < PATIENCE, "{words}: {log}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 /// The span tree shows where a request waited; lines of the log name the trace.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_receives_what_a_request_waited_for() {
@@ -246,7 +234,7 @@ async fn a_collector_receives_what_a_request_waited_for() {
     let resource = attributes(&resource.attributes);
     assert_eq!(resource["service.name"], "berth");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
-    let line = logged(&server, &id).await;
+    let line = server.logged(&id).await;
     assert!(line.contains(&format!("trace_id={}", client.trace)), "{line}");
 
     let client = Client::new();
@@ -382,7 +370,7 @@ async fn requests_to_keystone_carry_the_trace() {
         assert_eq!(contexts.len(), 1, "{contexts:?}");
         let (parent, state) = &contexts[0];
         assert_eq!(state, "rojo=1");
-        let line = logged(&server, &client.trace).await;
+        let line = server.logged(&client.trace).await;
         assert!(line.contains("GET /traits 200"), "{line}");
         if traces.is_empty() {
             assert_eq!(*parent, client.parent(true));
@@ -447,9 +435,9 @@ async fn a_collector_that_is_away_delays_nothing() {
             assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 200);
         }
         if is_closed {
-            logged(&server, "traces cannot be sent").await;
+            server.logged("traces cannot be sent").await;
         } else {
-            logged(&server, "spans are dropped, because the collector is slow or away").await;
+            server.logged("spans are dropped, because the collector is slow or away").await;
             let metrics = server.client.get(format!("http://{admin}/metrics"));
             let metrics = metrics.send().await.unwrap().text().await.unwrap();
             let dropped = "berth_trace_spans_total{outcome=\"dropped\"} ";
@@ -478,7 +466,7 @@ async fn lines_of_other_tasks_name_their_request() {
     let target = format!("http://{planner}/v1/plans");
     let (status, id, _) = ask(target, &client, Method::POST, Some(plan())).await;
     assert_eq!(status, 201);
-    let line: Value = serde_json::from_str(&logged(&server, "hosts are chosen").await).unwrap();
+    let line: Value = serde_json::from_str(&server.logged("hosts are chosen").await).unwrap();
     assert_eq!(
         (&line["span"]["request_id"], &line["span"]["trace_id"]),
         (&json!(id), &json!(client.trace))
@@ -498,9 +486,9 @@ async fn lines_of_other_tasks_name_their_request() {
     let change = tokio::spawn(async move {
         ask(format!("{target}/traits"), &client, Method::PUT, Some(body)).await
     });
-    logged(&server, "claims have met a lock").await;
+    server.logged("claims have met a lock").await;
     let line: Value =
-        serde_json::from_str(&logged(&server, "a change waits for a lock").await).unwrap();
+        serde_json::from_str(&server.logged("a change waits for a lock").await).unwrap();
     held.commit().await.unwrap();
     let (status, change, _) = change.await.unwrap();
     // The claims may have come first, and moved the generation.

@@ -148,8 +148,29 @@ impl Server {
         }
     }
 
+    /// All that it has logged until now. Lines are written after the response: `logged` waits for one.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.join("berth.log")).unwrap()
+    }
+
+    /// Waits for a line of the log with these words, and returns the first.
+    pub async fn logged(&self, words: &str) -> String {
+        self.logged_times(words, 1).await.swap_remove(0)
+    }
+
+    /// Waits for a number of lines of the log with these words, and returns all.
+    pub async fn logged_times(&self, words: &str, times: usize) -> Vec<String> {
+        let began = Instant::now();
+        loop {
+            let log = self.log();
+            let whole = log.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            let lines: Vec<_> = whole.lines().filter(|line| line.contains(words)).collect();
+            if lines.len() >= times {
+                return lines.into_iter().map(str::to_owned).collect();
+            }
+            assert!(began.elapsed() < READY_MAX, "{words}: {log}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// The faults that `berth db check` finds, once the server has ended.
