@@ -151,6 +151,15 @@ pub struct Config {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub primary_lease: Option<Duration>,
 
+    /// Milliseconds that a read may lag behind writes of other replicas.
+    ///
+    /// A read is answered from memory, without asking the database, if the last refresh began less
+    /// than this long ago and this replica has written nothing since. 0: every read waits for a
+    /// refresh, and shows everything that any replica has acknowledged before.
+    #[arg(long, default_value = "0", value_name = "MILLISECONDS",
+          value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub max_staleness: u16,
+
     /// Maximum number of allocation candidates to generate for one request; -1: no limit.
     #[arg(long, default_value = "-1", allow_negative_numbers = true, value_name = "COUNT",
           value_parser = clap::value_parser!(i64).range(-1..))]

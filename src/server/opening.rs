@@ -84,6 +84,7 @@ async fn attempt(
         connections,
         report_only,
         lease,
+        max_staleness: Duration::from_millis(config.max_staleness.into()),
         timeouts: Timeouts::default(),
         pruning: Pruning::default(),
         history_days,

@@ -76,7 +76,7 @@ impl Store {
     }
 
     /// Returns the world as of a moment after this call began. It has everything that any replica acknowledged
-    /// before.
+    /// before; with `--max-staleness`, before that time, and everything that this replica acknowledged.
     ///
     /// # Errors
     /// The database is unavailable.

@@ -17,7 +17,7 @@ use super::locks::HELD_MAX;
 use super::recording;
 use super::sessions::WRITE_MAX;
 use super::tx::Observers;
-use super::writer::Job;
+use super::writer::{Job, JobOrigin};
 use crate::observe::spans::{Spans, Timed, span};
 
 /// Timeout for closing a connection.
@@ -89,6 +89,7 @@ impl Changes {
         let ended = tokio::spawn(work).await;
         let result =
             ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
+        self.store.feed.written();
         self.store.write_health.record(&result);
         recording::change(name, &result, began.elapsed());
         result
@@ -103,7 +104,7 @@ impl Changes {
     /// `CapacityExceeded`, `ConstraintsViolated`; or the database is unavailable.
     pub async fn replace_allocations(&self, claims: Vec<ConsumerClaim>) -> Result<()> {
         self.store.maintenance.check()?;
-        self.store.writer().submit(&self.recorder, |origin| Job::Replace(claims, origin)).await
+        self.submit(|origin| Job::Replace(claims, origin)).await
     }
 
     /// Deletes the allocations of a consumer, for `DELETE /allocations/{consumer}`: no generation is compared, and
@@ -113,7 +114,13 @@ impl Changes {
     /// `NoAllocations`, or the database is unavailable.
     pub async fn delete_allocations(&self, consumer: Uuid) -> Result<()> {
         self.store.maintenance.check()?;
-        self.store.writer().submit(&self.recorder, |origin| Job::Release(consumer, origin)).await
+        self.submit(|origin| Job::Release(consumer, origin)).await
+    }
+
+    async fn submit(&self, job: impl FnOnce(JobOrigin) -> Job) -> Result<()> {
+        let result = self.store.writer().submit(&self.recorder, job).await;
+        self.store.feed.written();
+        result
     }
 }
 

@@ -13,6 +13,8 @@
 //! 100 has committed, P is delivered. Delivering a provider twice would do no harm, because rows are
 //! read completely and not applied as differences.
 //!
+//! With `--max-staleness`, requests may use the result of the last refresh ([`super::recent`]).
+//!
 //! While snapshots have stayed the same for some refreshes, a refresh only compares the present one with the last,
 //! which is a cheaper statement.
 
@@ -31,6 +33,7 @@ use tokio::time::{Instant, timeout};
 use super::consumer_feed::{ConsumerFeed, Prepared, SharedConsumers};
 use super::error::{Error, Result};
 use super::primary::{Primary, Term};
+use super::recent::Recent;
 use super::sessions::{FEED_WAIT_MAX, waiting};
 use super::statement_plans::{self, StatementPlans};
 use super::world_delta::{self, Delta};
@@ -74,6 +77,7 @@ impl Reloads {
 pub(super) struct Feed {
     known: Arc<ArcSwap<KnownWorld>>,
     consumers: SharedConsumers,
+    recent: Arc<Recent>,
     waiters: mpsc::Sender<Waiter>,
     primary: Primary,
     reloads: Reloads,
@@ -84,6 +88,7 @@ impl Feed {
     pub(super) async fn start(primary: Primary) -> Result<Self> {
         let plans = StatementPlans::new();
         let reloads = Reloads::default();
+        let recent = Arc::new(Recent::new(primary.options().max_staleness));
         let (consumers, shared) = ConsumerFeed::new(&primary);
         let mut reader = Reader {
             primary: primary.clone(),
@@ -94,12 +99,13 @@ impl Feed {
             reloads: reloads.clone(),
             failures: Failures::default(),
             consumers,
+            recent: Arc::clone(&recent),
         };
         let known = Arc::new(ArcSwap::from_pointee(KnownWorld::default()));
         reader.refresh(&known).await?;
         let (waiters, queue) = mpsc::channel(WAITING_MAX);
         tokio::spawn(reader.run(Arc::clone(&known), queue));
-        Ok(Self { known, consumers: shared, waiters, primary, reloads })
+        Ok(Self { known, consumers: shared, recent, waiters, primary, reloads })
     }
 
     /// Returns the counter of complete reads.
@@ -117,13 +123,17 @@ impl Feed {
         self.known.load_full()
     }
 
-    /// Returns the world as of a moment after this call began.
+    /// Records that a write of this replica has ended: reads that begin afterwards show it.
+    pub(super) fn written(&self) {
+        self.recent.written();
+    }
+
+    /// Returns the world as of a moment after this call began, or less than `--max-staleness` before.
     pub(super) async fn current(&self) -> Result<Arc<World>> {
         self.refreshed(|| self.known()).await
     }
 
-    /// Returns the world as of a moment after this call began, with what is read of the consumers at this moment;
-    /// `None`: they are not in memory. `read` must be short, because it keeps the next refresh waiting.
+    /// The same with what is read of the consumers at this moment; `None`: they are not in memory. `read` must be short, because it keeps the next refresh waiting.
     pub(super) async fn current_with_consumers<T>(
         &self,
         read: impl FnOnce(&World, &Consumers) -> T,
@@ -144,6 +154,11 @@ impl Feed {
     }
 
     async fn refreshed<T>(&self, read: impl FnOnce() -> T) -> Result<T> {
+        if let Some(term) = self.recent.term() {
+            let result = read();
+            self.primary.confirm(&term).await?;
+            return Ok(result);
+        }
         self.refresh(read).timed(span!("refresh", db.system.name = "postgresql")).await
     }
 
@@ -198,6 +213,7 @@ struct Reader {
     reloads: Reloads,
     failures: Failures,
     consumers: ConsumerFeed,
+    recent: Arc<Recent>,
 }
 
 /// Refreshes that have failed in a row.
@@ -278,14 +294,17 @@ impl Reader {
     /// Brings the world up to date. A connection that has died is replaced once: a refresh only
     /// reads, so it may be repeated.
     async fn refresh(&mut self, known: &ArcSwap<KnownWorld>) -> Result<Arc<Term>> {
-        match self.try_refresh(known).await {
+        let beginning = self.recent.start();
+        let term = match self.try_refresh(known).await {
             Err(Error::Again(why)) => {
                 tracing::debug!(why, "connecting the change feed again");
                 self.conn = None;
                 self.try_refresh(known).await.map_err(Error::settled)
             }
             settled => settled,
-        }
+        }?;
+        self.recent.refreshed(beginning, &term);
+        Ok(term)
     }
 
     async fn try_refresh(&mut self, known: &ArcSwap<KnownWorld>) -> Result<Arc<Term>> {

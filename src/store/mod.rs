@@ -43,6 +43,7 @@ mod provider_lock;
 pub mod providers;
 mod prune;
 pub mod reads;
+mod recent;
 mod recording;
 pub mod replicas;
 pub mod report;

@@ -16,6 +16,8 @@ pub struct StoreOptions {
     pub report_only: bool,
     /// Time after an acknowledged heartbeat during which reads are served; `None`: always.
     pub lease: Option<Duration>,
+    /// Maximum age of the state that reads are answered with, apart from writes of this replica.
+    pub max_staleness: Duration,
     /// Timeouts of requests that wait for the database.
     pub timeouts: Timeouts,
     /// Settings for pruning the change log and the history.
@@ -36,6 +38,7 @@ impl StoreOptions {
             connections,
             report_only: false,
             lease: None,
+            max_staleness: Duration::ZERO,
             timeouts: Timeouts::default(),
             pruning: Pruning::default(),
             history_days: None,

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use berth::store::Pruning;
+use berth::http::app::Options;
+use berth::store::{Pruning, StoreOptions};
 use serde_json::json;
 use sqlx::{Connection, Executor};
 use uuid::Uuid;
 
-use crate::support::app::Berth;
+use crate::support::app::{Berth, store_at};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_elsewhere_shows_what_was_acknowledged_here() {
@@ -53,6 +54,28 @@ async fn names_traits_aggregates_and_trees_are_as_fresh_as_usage() {
 
         writer.delete(&url).await.expect(204);
         reader.get(&url).await.expect(404);
+    }
+}
+
+/// A replica whose reads may be an hour old shows its own writes, and why they were refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_of_a_replica_are_seen_there_whatever_staleness_is_allowed() {
+    let other = Berth::new().await;
+    let max_staleness = Duration::from_hours(1);
+    let opening = StoreOptions { max_staleness, ..store_at(&other.database) };
+    let berth = Berth::opened(opening, Options::default()).await;
+    let host = other.host("host", &[("VCPU", 1000)]).await;
+    let path = format!("/resource_providers/{}/aggregates", host.0);
+    for nth in 1..=100 {
+        berth.claim(Uuid::new_v4(), None, &[(host, "VCPU", 1)]).await.expect(204);
+        assert_eq!(berth.usages(host).await, json!({"VCPU": nth}));
+        let known = berth.get(&path).await.json()["resource_provider_generation"].clone();
+        let aggregates = [Uuid::new_v4()];
+        let body = json!({"resource_provider_generation": known, "aggregates": aggregates});
+        other.put(&path, body.clone()).await.expect(200);
+        berth.put(&path, body).await.expect(409);
+        let body = berth.get(&path).await.json();
+        assert_ne!(body["resource_provider_generation"], known);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 use std::sync::Once;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use berth::fairness::watch::Watch;
 use berth::http::app::Options;
@@ -224,6 +224,28 @@ async fn a_read_of_allocations_in_memory_is_one_refresh() {
         let (refreshed, others) = asked(&berth, &path).await;
         assert!(refreshed && others.is_empty(), "{path}: {others:?}");
     }
+}
+
+/// Only writes of the replica, and the refreshes that it makes on its own, ask the database.
+#[tokio::test]
+async fn reads_within_the_maximum_staleness_take_no_statement() {
+    listen();
+    let max_staleness = Duration::from_hours(1);
+    let opening = StoreOptions { max_staleness, ..store_at(&postgres::database().await) };
+    let berth = loaded(Berth::opened(opening, Options::default()).await).await;
+    let host = berth.host("host", &[("VCPU", 8)]).await;
+    let consumer = Uuid::new_v4();
+    berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
+    // The names of owners are read once.
+    berth.held(consumer).await;
+    statements();
+    let since = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(berth.usages(host).await, json!({"VCPU": 1}));
+        assert!(berth.held(consumer).await.is_object());
+    }
+    let (refreshes, others) = apart(statements());
+    assert!(refreshes <= 1 + unasked(since) && others.is_empty(), "{refreshes}, {others:?}");
 }
 
 #[tokio::test]
