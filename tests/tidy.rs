@@ -37,7 +37,7 @@ const LAYERS: [Layer; 17] = [
     },
     Layer {
         folder: "solver",
-        may_use: &["model", "solver"],
+        may_use: &["model", "observe", "solver"],
         never: &["async ", "serde", "sqlx", "axum", "hyper", "tokio", "SystemTime", "Instant"],
     },
     Layer {

@@ -1,11 +1,11 @@
 //! Spans of traces: the waiting times and the work of a request.
 //!
 //! [`span!`] opens a span below the current one. Spans are exported only with `--otlp-endpoint`, and their times added
-//! up for each request only with `--slow-request`; without both, a span costs two comparisons. Log lines never show
-//! them: a separate span, which is always enabled and in no trace, attributes a line to its request.
+//! up for each request only with `--slow-request`; without both, a span costs almost nothing. Log lines never show
+//! them: the [`RequestContext`](super::request_context::RequestContext) attributes a line to its request.
 //!
-//! Work on other threads and in other tasks belongs to a request only if it is started within its span:
-//! by [`spawn_blocking`], or with `in_current_span`.
+//! Work on other threads and in other tasks belongs to a request only if it runs within its [`RequestScope`], as with
+//! [`spawn_blocking`].
 
 use std::future::Future;
 use std::ops::Deref;
@@ -20,22 +20,18 @@ use tracing::instrument::Instrumented;
 use tracing::span::EnteredSpan;
 use tracing::{Instrument as _, Span};
 
+use crate::observe::request_context::{self, RequestScope};
 use crate::observe::times::Timer;
 
 /// The target of spans that appear only in traces.
 pub(crate) const TARGET: &str = "berth::span";
-/// The target of the span of a request, which appears only in log lines, whatever their filter.
-pub(crate) const REQUEST: &str = "berth::request";
 
-/// The target of the span of work for several requests together, which appears only in log lines.
-pub(crate) const REQUESTS: &str = "berth::requests";
-
-/// Makes a span with a name and fields, below the current one or `parent`. Names of fields follow
+/// Makes a span with a name and fields, below the current one or that of the scope `parent`. Names of fields follow
 /// OpenTelemetry's conventions.
 macro_rules! span {
     (parent: $parent:expr, $name:literal $($rest:tt)*) => {
         $crate::observe::spans::TimedSpan::within($parent, $name, tracing::info_span!(
-            target: $crate::observe::spans::TARGET, parent: $parent, $name $($rest)*
+            target: $crate::observe::spans::TARGET, parent: $parent.span(), $name $($rest)*
         ))
     };
     ($name:literal $($rest:tt)*) => {
@@ -56,13 +52,13 @@ pub(crate) struct TimedSpan {
 impl TimedSpan {
     /// Starts the time of a span within the current request.
     pub(crate) fn new(name: &'static str, span: Span) -> Self {
-        let timer = if are_timed() { Timer::start(name) } else { None };
+        let timer = request_context::times().map(|times| Timer::of(name, times));
         Self { span, timer }
     }
 
-    /// Starts the time of a span within the request of another one.
-    pub(crate) fn within(parent: &Span, name: &'static str, span: Span) -> Self {
-        let timer = if are_timed() { Timer::start_in(name, parent) } else { None };
+    /// Starts the time of a span within the request of another scope.
+    pub(crate) fn within(parent: &RequestScope, name: &'static str, span: Span) -> Self {
+        let timer = parent.times().map(|times| Timer::of(name, times));
         Self { span, timer }
     }
 
@@ -137,29 +133,17 @@ pub(crate) fn are_recorded() -> bool {
     ARE_RECORDED.load(Ordering::Relaxed)
 }
 
-/// Whether the times of requests are measured.
-static ARE_TIMED: AtomicBool = AtomicBool::new(false);
-
-/// Switches measuring the times of requests on.
-pub(crate) fn time() {
-    ARE_TIMED.store(true, Ordering::Relaxed);
-}
-
-fn are_timed() -> bool {
-    ARE_TIMED.load(Ordering::Relaxed)
-}
-
 /// Makes a field of a count. Unsigned numbers become text in traces.
 pub(crate) fn count(count: u64) -> i64 {
     count.min(i64::MAX.cast_unsigned()).cast_signed()
 }
 
-/// Does work on a blocking thread, within the current span.
+/// Does work on a blocking thread, within the current scope.
 pub(crate) fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    let span = Span::current();
-    tokio::task::spawn_blocking(move || span.in_scope(work))
+    let scope = RequestScope::current();
+    tokio::task::spawn_blocking(move || scope.run(work))
 }
 
 /// The same with a value that is held until the work is done, even if the caller no longer waits.
@@ -174,10 +158,10 @@ pub(crate) fn spawn_blocking_holding<H: Send + 'static, T: Send + 'static>(
     })
 }
 
-/// The spans of requests for which work is done together. Each of them has its own span of every phase, so that
+/// The scopes of requests for which work is done together. Each of them has its own span of every phase, so that
 /// the trace of a request is complete.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Spans(Vec<Span>);
+pub(crate) struct Spans(Vec<RequestScope>);
 
 /// A part of a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -198,19 +182,20 @@ pub(crate) struct RunningPhase {
 }
 
 impl Spans {
-    /// Returns the current span alone.
+    /// Returns the current scope alone.
     pub(crate) fn current() -> Self {
-        Self::of(std::iter::once_with(Span::current))
+        Self::of(std::iter::once_with(RequestScope::current))
     }
 
-    /// Collects spans; none if nothing uses them.
-    pub(crate) fn of(spans: impl IntoIterator<Item = Span>) -> Self {
-        Self(if are_recorded() || are_timed() { spans.into_iter().collect() } else { Vec::new() })
+    /// Collects scopes; none if nothing uses them.
+    pub(crate) fn of(scopes: impl IntoIterator<Item = RequestScope>) -> Self {
+        let is_used = |scope: &RequestScope| are_recorded() || scope.times().is_some();
+        Self(scopes.into_iter().filter(is_used).collect())
     }
 
     /// Starts a phase.
     pub(crate) fn begin(&self, phase: Phase) -> RunningPhase {
-        let span_of = |parent: &Span| match phase {
+        let span_of = |parent: &RequestScope| match phase {
             Phase::Lock => span!(parent: parent, "lock", db.system.name = "postgresql"),
             Phase::Write => span!(parent: parent, "write", db.system.name = "postgresql"),
             Phase::Commit => span!(parent: parent, "commit", db.system.name = "postgresql"),

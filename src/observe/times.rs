@@ -1,16 +1,10 @@
 //! The time that a request spends in each kind of [span](super::spans).
 //!
-//! They are kept beside the span of the request in the registry of `tracing`, which follows the work into other
-//! tasks and threads. No span is made for them, which would cost a small request a tenth of its time.
+//! They are a part of the request's context, which follows the work into other tasks and threads. No span is made for
+//! them, which would cost a small request a tenth of its time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use tracing::Span;
-use tracing::dispatcher::{self, Dispatch};
-use tracing::span::Id;
-use tracing_subscriber::Registry;
-use tracing_subscriber::registry::LookupSpan;
 
 /// The times of a request. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -25,17 +19,6 @@ struct Times {
 }
 
 impl RequestTimes {
-    /// Starts the times of a request, which has this span.
-    pub(crate) fn start(span: &Span) -> Self {
-        let times = Self::default();
-        span.with_subscriber(|(id, dispatch)| {
-            let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
-            span.extensions_mut().insert(times.clone());
-            Some(())
-        });
-        times
-    }
-
     /// Returns the times until now, by name.
     pub(crate) fn parts(&self) -> Vec<(&'static str, Duration)> {
         self.times().parts.clone()
@@ -43,12 +26,6 @@ impl RequestTimes {
 
     fn times(&self) -> MutexGuard<'_, Times> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the times of the request to which a span belongs.
-    fn of(id: &Id, dispatch: &Dispatch) -> Option<Self> {
-        let span = dispatch.downcast_ref::<Registry>()?.span(id)?;
-        span.scope().find_map(|span| span.extensions().get::<Self>().cloned())
     }
 }
 
@@ -64,21 +41,8 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    /// Starts within the current request; `None` without one whose times are measured.
-    pub(crate) fn start(name: &'static str) -> Option<Self> {
-        let times = dispatcher::get_default(|dispatch| {
-            RequestTimes::of(dispatch.current_span().id()?, dispatch)
-        });
-        times.map(|times| Self::of(name, times))
-    }
-
-    /// The same within the request of a span.
-    pub(crate) fn start_in(name: &'static str, span: &Span) -> Option<Self> {
-        let times = span.with_subscriber(|(id, dispatch)| RequestTimes::of(id, dispatch));
-        times.flatten().map(|times| Self::of(name, times))
-    }
-
-    fn of(name: &'static str, times: RequestTimes) -> Self {
+    /// Starts to measure, for these times.
+    pub(crate) fn of(name: &'static str, times: RequestTimes) -> Self {
         let before = times.times().ended;
         Self { name, times, since: Instant::now(), before }
     }
@@ -103,27 +67,19 @@ mod tests {
     use std::thread::sleep;
     use std::time::Duration;
 
-    use tracing::subscriber::with_default;
-
     use super::{RequestTimes, Timer};
 
     #[test]
     fn the_time_of_a_span_does_not_contain_that_of_spans_within_it() {
         const LONG: Duration = Duration::from_millis(40);
-        with_default(tracing_subscriber::registry(), || {
-            let request = tracing::error_span!("request");
-            let times = RequestTimes::start(&request);
-            assert!(Timer::start("none").is_none());
-            request.in_scope(|| {
-                for _ in 0..2 {
-                    let _claim = Timer::start("claim").unwrap();
-                    let _lock = Timer::start_in("lock", &request).unwrap();
-                    sleep(LONG);
-                }
-            });
-            let parts = times.parts();
-            assert_eq!(parts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["lock", "claim"]);
-            assert!(parts[0].1 >= LONG * 2 && parts[1].1 < LONG, "{parts:?}");
-        });
+        let times = RequestTimes::default();
+        for _ in 0..2 {
+            let _claim = Timer::of("claim", times.clone());
+            let _lock = Timer::of("lock", times.clone());
+            sleep(LONG);
+        }
+        let parts = times.parts();
+        assert_eq!(parts.iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["lock", "claim"]);
+        assert!(parts[0].1 >= LONG * 2 && parts[1].1 < LONG, "{parts:?}");
     }
 }

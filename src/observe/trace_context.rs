@@ -106,7 +106,7 @@ mod tests {
     use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
     use super::TraceContext;
-    use crate::observe::request_context::{RequestContext, carried, current, pass_trace_on};
+    use crate::observe::request_context::{RequestContext, RequestScope, pass_trace_on};
 
     const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -127,9 +127,9 @@ mod tests {
         ]);
         let context = TraceContext::read(&came).unwrap();
         assert_eq!(context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
-        let request = RequestContext { id: "req-1".to_owned(), trace: Some(context) };
-        let passed = request.during(async {
-            let elsewhere = tokio::spawn(carried(current(), async {
+        let request = RequestContext { trace: Some(context), ..RequestContext::default() };
+        let passed = RequestScope::of(request, tracing::Span::none()).during(async {
+            let elsewhere = tokio::spawn(RequestScope::current().during(async {
                 let mut passed = HeaderMap::new();
                 pass_trace_on(&mut passed);
                 passed

@@ -21,7 +21,7 @@ use crate::http::edge::tls::Tls;
 use crate::http::layers::cors::Cors;
 use crate::http::{Api, App, Backend, Options};
 use crate::observe::telemetry::Telemetry;
-use crate::observe::{metrics, spans, version};
+use crate::observe::{metrics, version};
 use crate::search::Strategy;
 use crate::server::database::Database;
 use crate::server::failure::Failure;
@@ -53,9 +53,6 @@ pub async fn serve(
     if config.network.has_admin() {
         metrics::collect();
         count_from_zero(config);
-    }
-    if config.traces.slow_request().is_some() {
-        spans::time();
     }
     let parts = Parts::read(config)?;
     let of_policy = parts.warnings().iter().map(|warning| format!("policy: {warning}"));

@@ -5,9 +5,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use tracing::Span;
-
 use super::budget::{Budget, Share};
+use crate::observe::request_context::RequestScope;
 
 /// Interval of the time checks while the other threads work.
 const WAIT: Duration = Duration::from_millis(1);
@@ -59,12 +58,13 @@ pub fn map_items<T: Sync, R: Send>(
         for number in 1..count().min(items.len()) {
             let (done, results, is_over) = (done.clone(), &results, &is_over);
             // A panic is logged with the request that the work belongs to.
-            let span = Span::current();
+            let request = RequestScope::current();
             let work = move || {
-                let _entered = span.entered();
-                let found = results(number, &mut || is_over.load(Ordering::Relaxed));
-                drop(done);
-                found
+                request.run(move || {
+                    let found = results(number, &mut || is_over.load(Ordering::Relaxed));
+                    drop(done);
+                    found
+                })
             };
             let named = thread::Builder::new().name(format!("solver-{number}"));
             // If the system has no more threads, the existing ones do the work.

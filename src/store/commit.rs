@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, timeout, timeout_at};
-use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::access::Store;
@@ -18,6 +17,7 @@ use super::recording;
 use super::sessions::WRITE_MAX;
 use super::tx::Observers;
 use super::writer::{Job, JobOrigin};
+use crate::observe::request_context::RequestScope;
 use crate::observe::spans::{Spans, Timed, span};
 
 /// Timeout for closing a connection.
@@ -85,7 +85,8 @@ impl Changes {
             }
         });
         let (name, began) = (recording::change_name::<C>(), Instant::now());
-        let work = work.timed(span!("change", berth.change = name)).in_current_span();
+        let work = work.timed(span!("change", berth.change = name));
+        let work = RequestScope::current().during(work);
         let ended = tokio::spawn(work).await;
         let result =
             ended.unwrap_or_else(|panic| Err(Error::bug(format!("{name} did not end: {panic}"))));
@@ -177,7 +178,7 @@ impl Store {
             return settled;
         }
         let rest: BoxFuture<'static, ()> = Box::pin(async move { drop(work.await) });
-        tokio::spawn(rest.in_current_span());
+        tokio::spawn(RequestScope::current().during(rest));
         self.primary().suspect();
         // It may have been committed nevertheless.
         Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))

@@ -8,9 +8,8 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
-use tracing::Instrument as _;
 
-use crate::observe::request_context;
+use crate::observe::request_context::RequestScope;
 
 /// Queries in flight, by key. Their number is bounded by the turns that each of them takes.
 pub(super) struct Queries<K, A>(Mutex<HashMap<K, Arc<Sender<A>>>>);
@@ -59,8 +58,7 @@ where
                         query.sender.send_replace(Some(response));
                     }
                 };
-                let task = request_context::carried(request_context::current(), task);
-                tokio::spawn(task.in_current_span());
+                tokio::spawn(RequestScope::current().during(task));
                 response
             }
         };

@@ -14,7 +14,8 @@ use futures_util::{Stream, StreamExt, TryStreamExt};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
-use tracing::Instrument as _;
+
+use crate::observe::request_context::RequestScope;
 
 /// The size of a part, in bytes.
 pub(in crate::http) const PART: usize = 256 * 1024;
@@ -132,7 +133,7 @@ pub(in crate::http) struct Making<E> {
 }
 
 impl<E: Display + Send + 'static> Making<E> {
-    /// Starts a task that produces a body within `most`, in the current span.
+    /// Starts a task that produces a body within `most`, in the current scope.
     pub(in crate::http) fn begin<F>(most: Duration, work: impl FnOnce(Parts) -> F) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,
@@ -146,7 +147,7 @@ impl<E: Display + Send + 'static> Making<E> {
             }
         };
         let mut task = JoinSet::new();
-        task.spawn(work.in_current_span());
+        task.spawn(RequestScope::current().during(work));
         Self { parts, task }
     }
 

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use axum::http::{Method, StatusCode, Uri};
-use tracing::Span;
 
 use crate::observe::spans::milliseconds;
 use crate::observe::times::RequestTimes;
@@ -27,15 +26,15 @@ pub(in crate::http) struct TimedResponse {
 }
 
 impl TimedRequest {
-    /// Starts the times of a request that has arrived, which has this span.
-    pub(in crate::http) fn start(
-        warn_after: Duration,
-        span: &Span,
-        method: &Method,
-        uri: &Uri,
-    ) -> Self {
-        let (times, method, uri) = (RequestTimes::start(span), method.clone(), uri.clone());
+    /// Starts the times of a request that has arrived.
+    pub(in crate::http) fn start(warn_after: Duration, method: &Method, uri: &Uri) -> Self {
+        let (times, method, uri) = (RequestTimes::default(), method.clone(), uri.clone());
         Self { warn_after, arrived: Instant::now(), times, method, uri }
+    }
+
+    /// Returns the times.
+    pub(in crate::http) fn times(&self) -> RequestTimes {
+        self.times.clone()
     }
 
     /// Notes that the response is ready to be sent.

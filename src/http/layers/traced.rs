@@ -1,12 +1,11 @@
-//! A layer that opens the span of each request. All log lines within it carry the request id, and
-//! the trace id if the request is part of a trace. While traces are exported, a second span within
-//! it is the root of what Berth exports of the request, with the attributes of OpenTelemetry's
+//! A layer that opens the scope of each request. All log lines within it carry the request id, and
+//! the trace id if the request is part of a trace. While traces are exported, it has a span, which
+//! is the root of what Berth exports of the request, with the attributes of OpenTelemetry's
 //! conventions for HTTP servers; it ends when the response body has been sent.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,15 +13,11 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{Method, header};
 use axum::response::Response;
-use futures_util::future::Either;
 use hyper::body::{Frame, SizeHint};
 use opentelemetry::trace::{Status, TraceContextExt, TraceId};
 use pin_project_lite::pin_project;
-use tokio::task::futures::TaskLocalFuture;
 use tower::{Layer, Service};
-use tracing::field::Empty;
-use tracing::instrument::{Instrument, Instrumented};
-use tracing::{Span, error_span};
+use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::http::connection::connection;
@@ -32,7 +27,7 @@ use crate::http::layers::request_id::{GlobalRequestId, request_id};
 use crate::http::layers::response_info::{RequestInfo, ResponseTrace, method_name};
 use crate::http::layers::service::Streaming;
 use crate::http::layers::slow::{TimedRequest, TimedResponse};
-use crate::observe::request_context::RequestContext;
+use crate::observe::request_context::{RequestContext, RequestScope, Scoped};
 use crate::observe::spans;
 use crate::observe::trace_context::TraceContext;
 
@@ -77,37 +72,25 @@ where
     fn call(&mut self, request: Request) -> Self::Future {
         let given = TraceContext::read(request.headers());
         // At the highest level, so that no filter removes it.
-        let span = error_span!(
-            target: spans::REQUEST,
-            "request",
-            request_id = request_id(request.extensions()),
-            trace_id = Empty
-        );
-        let recorded = spans::are_recorded()
-            .then(|| span.in_scope(|| Recorded::begin(&request, given.as_ref())));
+        let recorded = spans::are_recorded().then(|| Recorded::begin(&request, given.as_ref()));
         let trace = match &recorded {
             Some(recorded) => Some(recorded.trace),
             None => given.as_ref().map(TraceContext::trace_id),
         };
-        if let Some(trace) = trace {
-            span.record("trace_id", tracing::field::display(trace));
-        }
-        let span = recorded.as_ref().map_or(span, |recorded| recorded.span.clone());
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-        let context = (given.is_some() || !reads).then(|| RequestContext {
-            id: request_id(request.extensions()).to_owned(),
-            trace: given,
-        });
         let method = request.method().clone();
-        let timed =
-            self.slow_after.map(|it| TimedRequest::start(it, &span, &method, request.uri()));
-        let response = span.in_scope(|| self.inner.call(request));
-        let response = match context {
-            Some(context) => Either::Right(context.during(response)),
-            None => Either::Left(response),
+        let timed = self.slow_after.map(|it| TimedRequest::start(it, &method, request.uri()));
+        let context = RequestContext {
+            id: request_id(request.extensions()).to_owned(),
+            are_several: false,
+            trace_id: trace,
+            trace: given,
+            times: timed.as_ref().map(TimedRequest::times),
         };
-        let response = response.instrument(span.clone());
-        ResponseFuture { response, method, span: Some(span), recorded, timed, trace }
+        let span = recorded.as_ref().map_or_else(Span::none, |recorded| recorded.span.clone());
+        let scope = RequestScope::of(context, span);
+        let response = scope.run(|| self.inner.call(request));
+        let response = scope.clone().during(response);
+        ResponseFuture { response, method, scope, recorded, timed, trace }
     }
 }
 
@@ -115,9 +98,9 @@ pin_project! {
     /// The future of the response.
     pub(in crate::http) struct ResponseFuture<F> {
         #[pin]
-        response: Instrumented<Either<F, TaskLocalFuture<Arc<RequestContext>, F>>>,
+        response: Scoped<F>,
         method: Method,
-        span: Option<Span>,
+        scope: RequestScope,
         recorded: Option<Recorded>,
         timed: Option<TimedRequest>,
         trace: Option<TraceId>,
@@ -142,27 +125,27 @@ where
         if let Some(recorded) = &recorded {
             recorded.note(&response);
         }
-        let span = this.span.take().unwrap_or_else(Span::none);
+        let scope = this.scope.clone();
         let progress = Progress::new(this.method, response.status());
         let timed =
             this.timed.take().filter(|_| response.extensions().get::<Streaming>().is_none());
         let timed = timed.map(|timed| timed.responded(response.status()));
         let within =
-            |body| Body::new(WithinSpan { body, span, progress, timed, _recorded: recorded });
+            |body| Body::new(WithinScope { body, scope, progress, timed, _recorded: recorded });
         Poll::Ready(Ok(response.map(within)))
     }
 }
 
-/// A body that is polled within the span of its request. Logs bodies that are cut off.
-struct WithinSpan<B: HttpBody> {
+/// A body that is polled within the scope of its request. Logs bodies that are cut off.
+struct WithinScope<B: HttpBody> {
     body: B,
-    span: Span,
+    scope: RequestScope,
     progress: Progress,
     timed: Option<TimedResponse>,
     _recorded: Option<Recorded>,
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for WithinSpan<B>
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for WithinScope<B>
 where
     B::Error: Into<axum::BoxError>,
 {
@@ -173,20 +156,21 @@ where
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::BoxError>>> {
-        let this = &mut *self;
-        let _entered = this.span.enter();
-        this.progress.polled();
-        let polled = Pin::new(&mut this.body).poll_frame(context);
-        let polled = polled.map_err(Into::into);
-        match &polled {
-            Poll::Pending => this.progress.passed(0),
-            Poll::Ready(None) => this.progress.ended(),
-            Poll::Ready(Some(Ok(frame))) => {
-                this.progress.passed(frame.data_ref().map_or(0, Bytes::len));
+        let Self { body, scope, progress, .. } = &mut *self;
+        scope.run(|| {
+            progress.polled();
+            let polled = Pin::new(body).poll_frame(context);
+            let polled = polled.map_err(Into::into);
+            match &polled {
+                Poll::Pending => progress.passed(0),
+                Poll::Ready(None) => progress.ended(),
+                Poll::Ready(Some(Ok(frame))) => {
+                    progress.passed(frame.data_ref().map_or(0, Bytes::len));
+                }
+                Poll::Ready(Some(Err(error))) => progress.failed(error.as_ref()),
             }
-            Poll::Ready(Some(Err(error))) => this.progress.failed(error.as_ref()),
-        }
-        polled
+            polled
+        })
     }
 
     fn is_end_stream(&self) -> bool {
@@ -198,13 +182,15 @@ where
     }
 }
 
-impl<B: HttpBody> Drop for WithinSpan<B> {
+impl<B: HttpBody> Drop for WithinScope<B> {
     fn drop(&mut self) {
-        let _entered = self.span.enter();
-        self.progress.dropped(self.body.is_end_stream());
-        if let Some(timed) = &self.timed {
-            timed.sent();
-        }
+        let Self { body, scope, progress, timed, .. } = self;
+        scope.run(|| {
+            progress.dropped(body.is_end_stream());
+            if let Some(timed) = timed {
+                timed.sent();
+            }
+        });
     }
 }
 

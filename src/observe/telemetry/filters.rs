@@ -8,18 +8,8 @@ use tracing_subscriber::layer::{Context, Filter};
 
 use crate::observe::spans;
 
-/// Selects what `--log` allows and the spans that attribute lines to requests, without anything meant only for
-/// traces.
+/// Selects what `--log` allows, without spans.
 pub(super) struct LineFilter<F>(pub(super) F);
-
-/// Returns whether lines show this, whatever `--log` says; `None`: `--log` decides.
-fn is_of_lines(metadata: &Metadata<'_>) -> Option<bool> {
-    match metadata.target() {
-        spans::TARGET => Some(false),
-        spans::REQUEST | spans::REQUESTS => Some(true),
-        _ => None,
-    }
-}
 
 fn once(is_enabled: bool) -> Interest {
     if is_enabled { Interest::always() } else { Interest::never() }
@@ -27,16 +17,15 @@ fn once(is_enabled: bool) -> Interest {
 
 impl<S, F: Filter<S>> Filter<S> for LineFilter<F> {
     fn enabled(&self, metadata: &Metadata<'_>, context: &Context<'_, S>) -> bool {
-        is_of_lines(metadata).unwrap_or_else(|| self.0.enabled(metadata, context))
+        metadata.is_event() && self.0.enabled(metadata, context)
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        is_of_lines(metadata).map_or_else(|| self.0.callsite_enabled(metadata), once)
+        if metadata.is_event() { self.0.callsite_enabled(metadata) } else { Interest::never() }
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        // The spans of requests have the level of errors.
-        self.0.max_level_hint().map(|hint| hint.max(LevelFilter::ERROR))
+        self.0.max_level_hint()
     }
 }
 

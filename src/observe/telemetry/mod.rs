@@ -2,13 +2,12 @@
 //!
 //! A separate thread writes the lines ([`writer`]). If standard error is not read, lines are dropped and
 //! counted; no request waits for the log. Under systemd's journal, each line begins with its priority
-//! ([`journal`]). Text from clients is escaped ([`escape`]). Filter and format can be replaced while the
-//! process runs ([`log_settings`]): there is a layer for each format, of which one is active.
+//! ([`journal`]). Text from clients is escaped ([`line_format`]). Filter and format can be replaced while the
+//! process runs ([`log_settings`]).
 
-mod escape;
 mod filters;
-mod in_force;
 mod journal;
+mod line_format;
 mod otlp;
 mod writer;
 
@@ -17,18 +16,15 @@ use std::io::{self, IsTerminal};
 use std::panic;
 
 use tracing::subscriber::set_global_default;
-use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{Registry, fmt};
 
-use self::escape::{OneLine, PlainJson};
 use self::filters::{LineFilter, TraceFilter};
-use self::in_force::FieldsInForce;
-use self::journal::EventFormat;
+use self::line_format::{LineFormat, TextFields};
 pub use self::otlp::TraceSettings;
 use self::otlp::Traces;
 use self::writer::{LineWriter, LogThread};
-use crate::observe::log_settings::{self, LogFormat, LogSettings};
+use crate::observe::log_settings::{self, LogSettings};
 use crate::observe::{metrics, spans};
 
 /// The running loggers and tracers.
@@ -70,18 +66,12 @@ pub fn start(logs: LogSettings, traces: Option<TraceSettings>) -> Result<Telemet
     let cannot = |error: io::Error| format!("cannot log to standard error: {error}");
     let (writer, log) = writer::start(io::stderr()).map_err(cannot)?;
     let is_journal = journal::is_stderr();
-    let human = fmt::layer()
+    let lines = fmt::layer()
         .with_ansi(!is_journal && io::stderr().is_terminal())
-        .event_format(EventFormat::human(is_journal))
-        .fmt_fields(FieldsInForce::new(LogFormat::Human, OneLine))
+        .event_format(LineFormat::new(log_settings::format, is_journal))
+        .fmt_fields(TextFields)
         .with_writer(writer.clone());
-    let json = fmt::layer()
-        .json()
-        .event_format(EventFormat::json(is_journal))
-        .fmt_fields(FieldsInForce::new(LogFormat::Json, JsonFields::new()))
-        .with_writer(PlainJson(writer.clone()));
-    let lines = human.and_then(json).with_filter(LineFilter(filter));
-    let mut layers = vec![lines.boxed()];
+    let mut layers = vec![lines.with_filter(LineFilter(filter)).boxed()];
     let traces = traces.map(otlp::start).transpose()?;
     let traces = traces.map(|(traces, tracer)| {
         layers.push(otlp::layer(tracer).with_filter(TraceFilter).boxed());

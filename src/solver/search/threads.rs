@@ -4,12 +4,11 @@
 use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-use tracing::Span;
-
 use super::branch_and_bound::BranchAndBound;
 use super::incumbent::SharedIncumbent;
 use super::ruin_and_recreate::{Schedule, listed_max, ruin_and_recreate};
 use super::unit_sets::{self, try_other_units};
+use crate::observe::request_context::RequestScope;
 use crate::solver::budget::{Budget, ThreadCount};
 use crate::solver::counted::CountedUnits;
 use crate::solver::problem::Rule;
@@ -75,13 +74,14 @@ impl<'scope, 'env> Threads<'scope, 'env> {
             let (search, state) = (search.for_thread(), state.clone());
             let (shared, count) = (Arc::clone(&self.shared), self.count);
             // A panic is logged with the request that the work belongs to.
-            let span = Span::current();
+            let request = RequestScope::current();
             let work = move || {
-                let _entered = span.entered();
-                let _guard = BreakOffOnPanic(Arc::clone(&shared));
-                let mut has_ended = || shared.has_ended() || count() <= number;
-                let mut budget = Budget::new(&mut has_ended).within(memory);
-                improve(search, state, number - 1, &mut budget);
+                request.run(move || {
+                    let _guard = BreakOffOnPanic(Arc::clone(&shared));
+                    let mut has_ended = || shared.has_ended() || count() <= number;
+                    let mut budget = Budget::new(&mut has_ended).within(memory);
+                    improve(search, state, number - 1, &mut budget);
+                });
             };
             let named = thread::Builder::new().name(format!("solver-{number}"));
             // If the system has no more threads, the search continues with the existing ones.

@@ -10,14 +10,14 @@ use sqlx::PgConnection;
 use sqlx::postgres::PgConnectOptions;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::batch_parts::BatchParts;
-use super::job::{Job, span_of};
+use super::job::{Job, scope_of};
 use super::locked_rows::LockedRows;
 use super::outcome::Written;
 use crate::model::claim::{Consumer, LockedState, Request, faults, judge};
+use crate::observe::request_context::RequestScope;
 use crate::observe::spans::{Phase, Spans};
 use crate::store::change::{ATTEMPTS_MAX, Change, pause, transact};
 use crate::store::claims::GenerationSteps;
@@ -160,8 +160,8 @@ impl BatchWriter {
         while let Some(part) = parts.next() {
             let together: Vec<&Job> =
                 part.iter().filter_map(|nth| jobs.get(*nth)).copied().collect();
-            let span = span_of(&together);
-            self.write_part(&mut parts, part, &together).instrument(span).await;
+            let scope = scope_of(&together);
+            scope.during(self.write_part(&mut parts, part, &together)).await;
         }
         parts.written()
     }
@@ -245,7 +245,7 @@ impl BatchWriter {
         };
         let options = self.primary.options();
         let report_only = options.report_only;
-        let spans = Spans::of(jobs.iter().map(|job| job.origin().span.clone()));
+        let spans = Spans::of(jobs.iter().map(|job| job.origin().scope.clone()));
         let observers = Observers::new(options, Recorder::none(), spans);
         let mut attempt = Box::pin(async move {
             let written = transact(&mut conn, &batch, report_only, observers);
@@ -255,7 +255,8 @@ impl BatchWriter {
         let Ok((connected, settled)) = timeout(ATTEMPT_MAX, &mut attempt).await else {
             // It may have been committed nevertheless. The server would keep the session of a commit that
             // hangs, so the connection is kept as well, and counts.
-            self.unsettled.spawn(async move { drop(attempt.await) }.in_current_span());
+            self.unsettled
+                .spawn(RequestScope::current().during(async move { drop(attempt.await) }));
             self.primary.suspect();
             return Err(late());
         };

@@ -22,11 +22,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::batch_writer::BatchWriter;
-use super::job::{BATCH_MAX, Job, WAIT_MAX, WaitingJob, span_of};
+use super::job::{BATCH_MAX, Job, WAIT_MAX, WaitingJob, scope_of};
 use super::locked_rows::LockedRows;
 use super::outcome::Outcome;
 use crate::observe::spans::span;
@@ -105,10 +104,10 @@ impl DeferredQueue {
             shared.locked.clone()
         };
         let jobs: Vec<&Job> = batch.iter().map(|it| &it.job).collect();
-        let span = span_of(&jobs);
-        let known = writer.add_consumers_of_locked(&mut locked, &jobs).instrument(span.clone());
+        let scope = scope_of(&jobs);
+        let known = scope.clone().during(writer.add_consumers_of_locked(&mut locked, &jobs));
         if let Err(error) = known.await {
-            span.in_scope(|| {
+            scope.run(|| {
                 tracing::debug!(%error, "the consumers of locked providers are unknown");
             });
         }
@@ -130,7 +129,7 @@ impl DeferredQueue {
 
     /// Defers a job, or fails it with 503 if too many are deferred already.
     pub(super) fn defer(&self, mut waiting: WaitingJob) {
-        waiting.queued = span!(parent: &waiting.job.origin().span, "deferred");
+        waiting.queued = span!(parent: &waiting.job.origin().scope, "deferred");
         {
             let mut shared = lock(&self.shared);
             if shared.jobs >= DEFERRED_MAX {

@@ -1,6 +1,5 @@
 //! Requests to the claim writer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -8,8 +7,8 @@ use tokio::time::Instant;
 use tracing::Span;
 use uuid::Uuid;
 
-use crate::observe::request_context::{self, RequestContext};
-use crate::observe::spans::{self, TimedSpan};
+use crate::observe::request_context::{RequestContext, RequestScope};
+use crate::observe::spans::TimedSpan;
 use crate::store::consumer_claim::ConsumerClaim;
 use crate::store::effects::Recorder;
 use crate::store::error::Result;
@@ -36,21 +35,20 @@ pub(in crate::store) enum Job {
 pub(in crate::store) struct JobOrigin {
     /// The recorder of the effects of the job.
     pub(super) recorder: Recorder,
-    /// The span in which the caller waits for the job.
-    pub(super) span: Span,
-    request: Option<Arc<RequestContext>>,
+    /// The scope in which the caller waits for the job.
+    pub(super) scope: RequestScope,
 }
 
 impl JobOrigin {
     /// Returns the present request, which has this recorder.
     pub(super) fn of(recorder: Recorder) -> Self {
-        Self { recorder, span: Span::current(), request: request_context::current() }
+        Self { recorder, scope: RequestScope::current() }
     }
 
     /// Returns an origin without a request.
     #[cfg(test)]
     pub(super) fn none() -> Self {
-        Self { recorder: Recorder::none(), span: Span::none(), request: None }
+        Self { recorder: Recorder::none(), scope: RequestScope::none() }
     }
 }
 
@@ -84,14 +82,16 @@ impl Job {
     }
 }
 
-/// Makes the span in which jobs are written together: log lines in it carry the ids of all their requests.
-pub(super) fn span_of(jobs: &[&Job]) -> Span {
+/// Makes the scope in which jobs are written together: log lines in it carry the ids of all their requests.
+pub(super) fn scope_of(jobs: &[&Job]) -> RequestScope {
     if let [job] = jobs {
-        return job.origin().span.clone();
+        return job.origin().scope.clone();
     }
-    let requests = jobs.iter().filter_map(|job| job.origin().request.as_ref());
+    let requests = jobs.iter().filter_map(|job| job.origin().scope.request());
     let ids: Vec<&str> = requests.map(|request| request.id.as_str()).collect();
-    tracing::error_span!(target: spans::REQUESTS, parent: None, "claims", request_ids = ids.join(" "))
+    let together =
+        RequestContext { id: ids.join(" "), are_several: true, ..RequestContext::default() };
+    RequestScope::of(together, Span::none())
 }
 
 /// A job with the channel for its outcome.

@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use ::metrics::counter;
 use axum::http::Method;
-use tracing::Span;
 
 use self::ring::{Bounds, DroppedCounts, Ring};
 use crate::http::api::json;
 use crate::http::operator::explanation::explained;
+use crate::observe::request_context::RequestScope;
 use crate::observe::spans;
 use crate::search::explain::explain;
 use crate::search::{Request, budget};
@@ -269,8 +269,8 @@ struct QueuedQuery {
     refused: Arc<Refused>,
     world: Arc<World>,
     request: Request,
-    /// The span of the request.
-    span: Span,
+    /// The scope of the request.
+    scope: RequestScope,
 }
 
 /// Statistics of what is kept.
@@ -322,7 +322,7 @@ impl RefusedRequests {
     ) {
         let Some(shared) = &self.0 else { return };
         let (number, refused) = shared.push(Refused::of(details));
-        let query = QueuedQuery { number, refused, world, request, span: Span::current() };
+        let query = QueuedQuery { number, refused, world, request, scope: RequestScope::current() };
         if let Some(left_out) = shared.enqueue(query) {
             left_out.refused.facts.get_or_init(|| RefusalFacts::Omitted("busy"));
             counter!("berth_refused_queries_not_counted_total").increment(1);
@@ -411,8 +411,8 @@ impl Shared {
 async fn count_all(shared: Arc<Shared>) {
     while let Some(query) = shared.next() {
         let began = Instant::now();
-        let QueuedQuery { number, refused, world, request, span } = query;
-        let counting = span.in_scope(|| spans::spawn_blocking(move || counts(&world, &request)));
+        let QueuedQuery { number, refused, world, request, scope } = query;
+        let counting = scope.run(|| spans::spawn_blocking(move || counts(&world, &request)));
         // A panic was logged and counted where it happened.
         let Ok(facts) = counting.await.or(Ok::<_, Infallible>(RefusalFacts::Omitted("failed")));
         let bytes = facts.bytes();
