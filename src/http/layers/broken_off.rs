@@ -52,7 +52,7 @@ impl Progress {
         self.stage = Stage::Ended;
     }
 
-    /// Reports an error of the body, within the span of the request.
+    /// Reports an error of the body, within the scope of the request.
     pub(in crate::http) fn failed(&mut self, error: &(dyn Error + 'static)) {
         let mut causes = std::iter::successors(Some(error), |error| (*error).source());
         let known = causes.find_map(|error| error.downcast_ref::<BrokenOff>());
@@ -60,7 +60,7 @@ impl Progress {
         self.report(reason, &error.to_string());
     }
 
-    /// Reports an incomplete body that is dropped, within the span of the request.
+    /// Reports an incomplete body that is dropped, within the scope of the request.
     pub(in crate::http) fn dropped(&mut self, is_at_end: bool) {
         match self.stage {
             Stage::Making => self.report("panic", "producing the next part panicked"),
