@@ -13,12 +13,15 @@ use crate::world::World;
 /// Entries of each cache; a power of two.
 const CACHE_ENTRIES: usize = 64;
 
+/// Fibonacci hashing: the golden ratio as a fraction of 64 bits.
+const HASH: u64 = 0x9e37_79b9_7f4a_7c15;
+
 /// JSON text and the caches for writing it.
 #[derive(Debug)]
 pub(in crate::http) struct Text {
     written: Vec<u8>,
-    /// Keys of summaries, such as `"VCPU":{"capacity":`.
-    classes: TextCache<ClassId>,
+    /// Beginnings of members of summaries, such as `"VCPU":{"capacity":64,"used":`.
+    capacities: TextCache<(ClassId, i64)>,
     /// Lists such as `["CUSTOM_A","CUSTOM_B"]`, by their position in the world.
     traits: TextCache<(usize, usize)>,
     /// The last amounts, and their text.
@@ -34,7 +37,7 @@ impl Text {
         hyphenate(Uuid::nil(), &mut nil);
         Self {
             written: Vec::with_capacity(bytes),
-            classes: TextCache::default(),
+            capacities: TextCache::default(),
             traits: TextCache::default(),
             amounts: (Vec::new(), Vec::new()),
             uuid: (Uuid::nil(), nil),
@@ -104,14 +107,17 @@ impl Text {
         used: i64,
         world: &World,
     ) {
-        let key = self.classes.get(class, class.0.unsigned_abs() as usize, |text| {
+        // Capacities are often multiples of a power of two.
+        let mixed =
+            (u64::from(class.0.unsigned_abs()) ^ capacity.unsigned_abs()).wrapping_mul(HASH);
+        let beginning = self.capacities.get((class, capacity), (mixed >> 32) as usize, |text| {
             text.push(b'"');
             text.extend_from_slice(world.name_of_class(class).as_bytes());
             text.extend_from_slice(b"\":{\"capacity\":");
+            text.extend_from_slice(itoa::Buffer::new().format(capacity).as_bytes());
+            text.extend_from_slice(b",\"used\":");
         });
-        self.written.extend_from_slice(key);
-        self.number(capacity);
-        self.push(",\"used\":");
+        self.written.extend_from_slice(beginning);
         self.number(used);
         self.push("}");
     }
