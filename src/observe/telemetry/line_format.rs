@@ -14,7 +14,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::journal;
 use crate::observe::log_settings::LogFormat;
 use crate::observe::printable::{escaped_json, write_escaped};
-use crate::observe::request_context;
+use crate::observe::request_context::{self, RequestContext};
 
 /// Initial capacity for a line, in bytes.
 const LINE: usize = 512;
@@ -34,59 +34,17 @@ impl LineFormat {
         Self { format, json: json.with_span_list(false), is_journal }
     }
 
-    /// Writes text. Under the journal it has no time, because the journal records it.
-    fn write_text<S, N>(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        writer: &mut Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result
-    where
-        S: Subscriber + for<'a> LookupSpan<'a>,
-        N: for<'a> FormatFields<'a> + 'static,
-    {
-        let metadata = event.metadata();
+    /// Writes the time and the level. Under the journal there is no time, because the journal records it.
+    fn write_head(&self, writer: &mut Writer<'_>, level: Level) -> fmt::Result {
         if !self.is_journal {
             SystemTime.format_time(writer)?;
             writer.write_char(' ')?;
         }
         if writer.has_ansi_escapes() {
-            write!(writer, "\x1b[{}m{:>5}\x1b[0m ", color(*metadata.level()), metadata.level())?;
+            write!(writer, "\x1b[{}m{level:>5}\x1b[0m ", color(level))
         } else {
-            write!(writer, "{:>5} ", metadata.level())?;
+            write!(writer, "{level:>5} ")
         }
-        if let Some(request) = request_context::current() {
-            request.write_text(writer)?;
-            writer.write_str(": ")?;
-        }
-        write!(writer, "{}: ", metadata.target())?;
-        context.format_fields(writer.by_ref(), event)?;
-        writer.write_char('\n')
-    }
-
-    /// Writes JSON. It has the time under the journal, too, because other programs read it.
-    fn write_json<S, N>(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        writer: &mut Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result
-    where
-        S: Subscriber + for<'a> LookupSpan<'a>,
-        N: for<'a> FormatFields<'a> + 'static,
-    {
-        let mut line = String::with_capacity(LINE);
-        self.json.format_event(context, Writer::new(&mut line), event)?;
-        if let Some(request) = request_context::current()
-            && let Some(end) = line.rfind('}')
-        {
-            line.truncate(end);
-            line.push_str(",\"span\":");
-            request.write_json(&mut line)?;
-            line.push_str("}\n");
-        }
-        writer.write_str(&escaped_json(line.trim_end()))?;
-        writer.write_char('\n')
     }
 }
 
@@ -101,14 +59,39 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
+        let (metadata, request) = (event.metadata(), request_context::current());
         if self.is_journal {
-            writer.write_str(journal::priority(*event.metadata().level()))?;
+            writer.write_str(journal::priority(*metadata.level()))?;
         }
-        match (self.format)() {
-            LogFormat::Human => self.write_text(context, &mut writer, event),
-            LogFormat::Json => self.write_json(context, &mut writer, event),
+        if (self.format)() == LogFormat::Json {
+            // With the time under the journal, too, because other programs read it.
+            let mut line = String::with_capacity(LINE);
+            self.json.format_event(context, Writer::new(&mut line), event)?;
+            if let Some(request) = request {
+                add_request(&mut line, &request)?;
+            }
+            writer.write_str(&escaped_json(line.trim_end()))?;
+        } else {
+            self.write_head(&mut writer, *metadata.level())?;
+            if let Some(request) = request {
+                request.write_text(&mut writer)?;
+                writer.write_str(": ")?;
+            }
+            write!(writer, "{}: ", metadata.target())?;
+            context.format_fields(writer.by_ref(), event)?;
         }
+        writer.write_char('\n')
     }
+}
+
+/// Adds the request to the JSON object of a line.
+fn add_request(line: &mut String, request: &RequestContext) -> fmt::Result {
+    let Some(end) = line.rfind('}') else { return Ok(()) };
+    line.truncate(end);
+    line.push_str(",\"span\":");
+    request.write_json(line)?;
+    line.push('}');
+    Ok(())
 }
 
 /// Returns the number of the terminal's colour of a level.
