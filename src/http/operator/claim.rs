@@ -43,7 +43,7 @@ pub(super) async fn explain(
         let known = PARAMETERS.join(", ");
         return Err(Problem::bad_request(format!("{other} is not one of the parameters {known}")));
     }
-    let holders = holders(&query)?;
+    let holders = query.number("holders", HOLDERS, 1..=HOLDERS_MAX)?;
     let body = Body(intake::read(body, &app.options).await?);
     let consumer = query.once("consumer")?;
     let claims = claims_of(&body, consumer, version)?;
@@ -64,16 +64,6 @@ pub(super) async fn explain(
         })
     };
     work_in(turn, write).await
-}
-
-/// Returns the number of holders to list.
-fn holders(query: &Query) -> Result<u32, Problem> {
-    let Some(value) = query.once("holders")? else { return Ok(HOLDERS) };
-    value.parse().ok().filter(|number| (1..=HOLDERS_MAX).contains(number)).ok_or_else(|| {
-        Problem::bad_request(format!(
-            "holders must be a number from 1 to {HOLDERS_MAX}, not {value}"
-        ))
-    })
 }
 
 /// Returns the response of the Placement API.

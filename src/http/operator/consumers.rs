@@ -57,15 +57,7 @@ fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
         let invalid = |text| Problem::bad_request(format!("{name} must be a UUID, not {text}"));
         query.once(name)?.map(|text| any_uuid(text).ok_or_else(|| invalid(text))).transpose()
     };
-    let limit = match query.once("limit")? {
-        None => LIMIT,
-        Some(value) => {
-            value.parse().ok().filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
-                let detail = format!("limit must be a number from 1 to {LIMIT_MAX}, not {value}");
-                Problem::bad_request(detail)
-            })?
-        }
-    };
+    let limit = query.number("limit", LIMIT, 1..=LIMIT_MAX)?;
     Ok(ConsumerFilter {
         uuids: None,
         project: text("project")?,

@@ -31,7 +31,7 @@ pub(super) async fn show(
 ) -> Result<Reply, Problem> {
     let version = microversion(&headers)?;
     let query = Query::parse(uri.query().unwrap_or_default())?;
-    let near_misses = near_misses(&query)?;
+    let near_misses = query.number(NEAR_MISSES, NEAR_MISSES_NAMED, 0..=NEAR_MISSES_MAX)?;
     let mut request = request(&query.without(NEAR_MISSES), version, &app.options)?;
     let world = app.store.world().await?;
     if !app.store.report_only() {
@@ -45,15 +45,5 @@ pub(super) async fn show(
     costly::run(&app, caller.requester(), work).await?.map_err(|error| match error {
         Unexplained::Unknown(name) => Problem::from(unknown(name)),
         Unexplained::TooManyConditions(_) => Problem::bad_request(format!("{error}.")),
-    })
-}
-
-/// Returns the number of near misses to list.
-fn near_misses(query: &Query) -> Result<usize, Problem> {
-    let Some(value) = query.once(NEAR_MISSES)? else { return Ok(NEAR_MISSES_NAMED) };
-    value.parse().ok().filter(|number| *number <= NEAR_MISSES_MAX).ok_or_else(|| {
-        Problem::bad_request(format!(
-            "near_misses must be a number from 0 to {NEAR_MISSES_MAX}, not {value}"
-        ))
     })
 }

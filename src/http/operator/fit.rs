@@ -77,10 +77,7 @@ pub(super) async fn show(
 
 /// Returns the number of hosts to list.
 pub(super) fn names_max(query: &Query) -> Result<usize, Problem> {
-    let Some(value) = query.once(HOSTS)? else { return Ok(HOSTS_NAMED) };
-    value.parse().ok().filter(|number| *number <= HOSTS_MAX).ok_or_else(|| {
-        Problem::bad_request(format!("{HOSTS} must be a number from 0 to {HOSTS_MAX}, not {value}"))
-    })
+    Ok(query.number(HOSTS, HOSTS_NAMED, 0..=HOSTS_MAX)?)
 }
 
 fn terms(query: &Query) -> Result<FitParameters, Problem> {

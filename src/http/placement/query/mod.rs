@@ -4,6 +4,9 @@
 //! ladder only.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -130,6 +133,24 @@ impl Query {
             return Err(Problem::bad_request(detail).code(Code::DuplicateKey));
         }
         Ok(self.last(name))
+    }
+
+    /// Returns the number of a name, which must not be repeated and must be in the range; `default` without it.
+    pub(in crate::http) fn number<N>(
+        &self,
+        name: &str,
+        default: N,
+        range: RangeInclusive<N>,
+    ) -> Result<N, Problem>
+    where
+        N: FromStr + PartialOrd + Display,
+    {
+        let Some(value) = self.once(name)? else { return Ok(default) };
+        value.parse().ok().filter(|number| range.contains(number)).ok_or_else(|| {
+            let (least, most) = range.into_inner();
+            let detail = format!("{name} must be a number from {least} to {most}, not {value}");
+            Problem::bad_request(detail)
+        })
     }
 
     /// Returns the last value of a name.
