@@ -42,9 +42,10 @@ fn make(target: &str, programs: &[(&str, &str)]) -> (Output, bool) {
 
 fn assert_refused(target: &str, programs: &[(&str, &str)], sentence: &[&str]) {
     let (output, installed) = make(target, programs);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "{target}: {said}");
-    let line = said.lines().find(|line| line.starts_with("Berth needs Rust ")).unwrap_or(&said);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{target}: {message}");
+    let line =
+        message.lines().find(|line| line.starts_with("Berth needs Rust ")).unwrap_or(&message);
     for words in sentence {
         assert!(line.contains(words), "{target}: {words:?} is not in {line:?}");
     }

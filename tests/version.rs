@@ -118,9 +118,9 @@ fn cargo_compiles_again_after_a_commit_and_not_otherwise() {
         cargo.current_dir(build.folder.path().join("outer/berth")).args(arguments);
         cargo.env("CARGO_TARGET_DIR", &target).env_remove("BERTH_BUILD_COMMIT");
         let output = cargo.output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{said}");
-        said.contains("Compiling small")
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{message}");
+        message.contains("Compiling small")
     };
     cargo(&["generate-lockfile", "--offline"]);
     let is_built = || cargo(&["build", "--release", "--offline", "--locked"]);

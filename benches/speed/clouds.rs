@@ -88,11 +88,11 @@ pub(crate) fn flat(hosts: i64) -> Cloud {
 pub(crate) fn nested(hosts: i64) -> Cloud {
     let disk = Group { required: vec![vec![TRAITS[4].to_owned()]], ..group("", &[(DISK_GB, 10)]) };
     let compute = group("_COMPUTE", &[(VCPU, 1), (MEMORY_MB, 512)]);
-    let asked = Request {
+    let requested = Request {
         same_subtree: vec![vec!["_COMPUTE".to_owned(), "_FPGA".to_owned()]],
         ..request(vec![disk, compute, group("_FPGA", &[(FPGA, 1)])], Policy::None)
     };
-    Cloud::new("nested", trees(hosts), asked)
+    Cloud::new("nested", trees(hosts), requested)
 }
 
 /// The same hosts, with a request for two groups of the same class, which may compete. Four

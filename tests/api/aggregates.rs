@@ -41,8 +41,8 @@ async fn an_aggregate_comes_back_as_it_was_sent() {
         assert_eq!(put(&berth, host, std::slice::from_ref(spelling)).await, json!([spelling]));
         for replica in [&berth, &other, &berth.replica().await] {
             assert_eq!(get(replica, host).await, std::slice::from_ref(spelling));
-            for asked in [&usual, &spellings[1], &spellings[2]] {
-                assert_eq!(members(replica, asked).await, 1, "{asked} for {spelling}");
+            for request in [&usual, &spellings[1], &spellings[2]] {
+                assert_eq!(members(replica, request).await, 1, "{request} for {spelling}");
             }
         }
     }

@@ -182,11 +182,11 @@ async fn each_claim_has_its_own_effect_also_when_they_are_written_together() {
                "consumer_type": "INSTANCE"})
     };
     let consumers: Vec<Uuid> = (0..40).map(|_| Uuid::new_v4()).collect();
-    let asked = consumers.iter().map(|consumer| {
+    let request = consumers.iter().map(|consumer| {
         let (berth, body) = (berth.clone(), claim(1, Value::Null));
         async move { berth.put(&format!("/allocations/{consumer}"), body).await.status }
     });
-    let statuses = futures_util::future::join_all(asked).await;
+    let statuses = futures_util::future::join_all(request).await;
     assert_eq!(statuses.iter().filter(|status| **status == 204).count(), 20);
     let entries = audited.entries();
     assert_eq!(entries.len(), 40);
@@ -289,8 +289,8 @@ async fn a_full_disk_is_seen_in_the_metrics_and_the_end() {
     }
     let began = Instant::now();
     loop {
-        let asked = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
-        let metrics = asked.text().await.unwrap();
+        let request = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+        let metrics = request.text().await.unwrap();
         let number = |name: &str| -> f64 {
             let line = metrics.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap_or_else(|| panic!("no {name}")).trim().parse().unwrap()

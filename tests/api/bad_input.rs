@@ -233,7 +233,7 @@ async fn b14_an_inventory_is_an_object_whatever_its_class_is_called() {
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let path = format!("/resource_providers/{}/inventories", host.0);
     let before = berth.get(&path).await.json();
-    for (inventories, told) in [
+    for (inventories, message) in [
         (json!({"a": 1}), "invalid type: integer `1`, expected an object"),
         (json!({"": {"total": [1]}}), "invalid type: sequence, expected a JSON number"),
         (
@@ -246,7 +246,7 @@ async fn b14_an_inventory_is_an_object_whatever_its_class_is_called() {
             "inventories": inventories,
         });
         let detail = berth.put(&path, body).await.expect(400).detail();
-        assert!(detail.contains(told), "{detail}");
+        assert!(detail.contains(message), "{detail}");
         assert_eq!(berth.get(&path).await.json(), before);
     }
 }

@@ -53,22 +53,22 @@ async fn one_by_one(berth: &Berth, uuid: &str) -> Value {
     let members = provider.as_object_mut().unwrap();
     members.remove("links");
     for part in ["inventories", "usages", "traits", "aggregates", "allocations"] {
-        let told = berth.get(&format!("{path}/{part}")).await.expect(200).json();
-        members.insert(part.to_owned(), told[part].clone());
+        let body = berth.get(&format!("{path}/{part}")).await.expect(200).json();
+        members.insert(part.to_owned(), body[part].clone());
     }
     for (consumer, held) in members["allocations"].as_object_mut().unwrap() {
-        let told = berth.get(&format!("/allocations/{consumer}")).await.expect(200).json();
+        let body = berth.get(&format!("/allocations/{consumer}")).await.expect(200).json();
         for name in ["project_id", "user_id", "consumer_type", "consumer_generation"] {
-            held[name] = told[name].clone();
+            held[name] = body[name].clone();
         }
     }
     provider
 }
 
 async fn listed(berth: &Berth, query: &str) -> Vec<Value> {
-    let mut told = berth.get(&format!("/-/v1/providers?{query}")).await.expect(200).json();
-    let Value::Array(providers) = told["providers"].take() else { panic!("no list: {told}") };
-    assert_eq!(told["count"], providers.len());
+    let mut body = berth.get(&format!("/-/v1/providers?{query}")).await.expect(200).json();
+    let Value::Array(providers) = body["providers"].take() else { panic!("no list: {body}") };
+    assert_eq!(body["count"], providers.len());
     providers
 }
 
@@ -164,39 +164,39 @@ async fn only_administrators_and_services_read_the_cloud() {
 
 /// Returns each consumer as in `GET /allocations`.
 async fn consumer(berth: &Berth, uuid: Uuid) -> Value {
-    let mut told = berth.get(&format!("/allocations/{uuid}")).await.expect(200).json();
-    told["uuid"] = json!(uuid);
-    told
+    let mut body = berth.get(&format!("/allocations/{uuid}")).await.expect(200).json();
+    body["uuid"] = json!(uuid);
+    body
 }
 
 #[tokio::test]
 async fn consumers_are_listed_by_what_they_are() {
     let (berth, hosts, uuids) = cloud().await;
-    let mut told = Vec::new();
+    let mut output = Vec::new();
     for uuid in &uuids {
-        told.push(consumer(&berth, *uuid).await);
+        output.push(consumer(&berth, *uuid).await);
     }
-    let both = json!(told);
+    let both = json!(output);
     let provider = |host: Host| format!("provider={}", host.0);
     for (query, expected) in [
         (String::new(), &both),
-        ("project=other".to_owned(), &json!([told[1]])),
-        ("user=user&project=project".to_owned(), &json!([told[0]])),
+        ("project=other".to_owned(), &json!([output[1]])),
+        ("user=user&project=project".to_owned(), &json!([output[0]])),
         ("project=nobody".to_owned(), &json!([])),
-        ("type=VOLUME".to_owned(), &json!([told[1]])),
+        ("type=VOLUME".to_owned(), &json!([output[1]])),
         ("type=NOTHING".to_owned(), &json!([])),
         ("type=unknown".to_owned(), &json!([])),
         (provider(hosts[0]), &both),
-        (provider(hosts[3]), &json!([told[0]])),
+        (provider(hosts[3]), &json!([output[0]])),
         (provider(hosts[2]), &json!([])),
-        (format!("marker={}", uuids[0]), &json!([told[1]])),
+        (format!("marker={}", uuids[0]), &json!([output[1]])),
         (format!("marker={}", uuids[1]), &json!([])),
     ] {
         let answer = berth.get(&format!("/-/v1/consumers?{query}")).await.expect(200).json();
         assert_eq!(answer, json!({"consumers": expected, "next_marker": null}), "{query}");
     }
     let page = berth.get("/-/v1/consumers?limit=1").await.expect(200).json();
-    assert_eq!(page, json!({"consumers": [told[0]], "next_marker": uuids[0]}));
+    assert_eq!(page, json!({"consumers": [output[0]], "next_marker": uuids[0]}));
     // Before 1.38, consumers have no type.
     let untyped = Uuid::new_v4();
     let body = json!({"project_id": "p", "user_id": "u", "consumer_generation": null,
@@ -206,7 +206,7 @@ async fn consumers_are_listed_by_what_they_are() {
     assert_eq!(page["consumers"], json!([consumer(&berth, untyped).await]));
     let body = json!({"consumers": [uuids[1], Uuid::nil(), untyped, uuids[1]]});
     let answer = berth.post("/-/v1/allocations/get", body).await.expect(200).json();
-    let mut expected = vec![told[1].clone(), consumer(&berth, untyped).await];
+    let mut expected = vec![output[1].clone(), consumer(&berth, untyped).await];
     expected.sort_by_key(|it| it["uuid"].as_str().unwrap().to_owned());
     assert_eq!(answer, json!({"consumers": expected}));
 }

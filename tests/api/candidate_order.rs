@@ -36,7 +36,7 @@ fn hosts(answer: &Value) -> Vec<Uuid> {
     requests.iter().map(host).collect()
 }
 
-async fn asked(berth: &Berth, path: &str) -> Vec<Uuid> {
+async fn hosts_in_order(berth: &Berth, path: &str) -> Vec<Uuid> {
     hosts(&berth.get(path).await.expect(200).json())
 }
 
@@ -48,9 +48,12 @@ async fn the_option_orders_candidates_before_the_limit() {
         let berth = Berth::with(&postgres::database().await, options).await;
         let all = fill(&berth).await;
         let expected = expected.map(|nth| all[nth]);
-        assert_eq!(asked(&berth, &format!("/allocation_candidates?{QUERY}")).await, expected);
+        assert_eq!(
+            hosts_in_order(&berth, &format!("/allocation_candidates?{QUERY}")).await,
+            expected
+        );
         let limited = format!("/allocation_candidates?{QUERY}&limit=2");
-        assert_eq!(asked(&berth, &limited).await, expected[..2]);
+        assert_eq!(hosts_in_order(&berth, &limited).await, expected[..2]);
     }
 }
 
@@ -59,11 +62,17 @@ async fn a_request_may_choose_the_order() {
     let berth = Berth::new().await;
     let [empty, full, half] = fill(&berth).await;
     let path = format!("/-/v1/allocation_candidates?{QUERY}&limit=2");
-    assert_eq!(asked(&berth, &format!("{path}&order=spread")).await, [&empty, &half].map(|it| *it));
-    assert_eq!(asked(&berth, &format!("{path}&order=pack")).await, [&full, &half].map(|it| *it));
+    assert_eq!(
+        hosts_in_order(&berth, &format!("{path}&order=spread")).await,
+        [&empty, &half].map(|it| *it)
+    );
+    assert_eq!(
+        hosts_in_order(&berth, &format!("{path}&order=pack")).await,
+        [&full, &half].map(|it| *it)
+    );
     let weighted = format!("{path}&order=weights&weight=VCPU=-1&weight=trait:HW_CPU_X86_AVX=5");
-    assert_eq!(asked(&berth, &weighted).await, [&full, &half].map(|it| *it));
-    assert_eq!(asked(&berth, &format!("{path}&order=random")).await.len(), 2);
+    assert_eq!(hosts_in_order(&berth, &weighted).await, [&full, &half].map(|it| *it));
+    assert_eq!(hosts_in_order(&berth, &format!("{path}&order=random")).await.len(), 2);
 
     // Otherwise it is the answer of the Placement API, at the microversion of the header or the latest.
     let published = berth.get(&format!("/allocation_candidates?{QUERY}")).await.expect(200).json();

@@ -168,7 +168,7 @@ async fn summaries_before_1_29_tell_of_the_trees_of_the_candidates_that_were_kep
         let body = serde_json::json!({"traits": traits, "resource_provider_generation": 2});
         berth.put(&format!("{url}/traits"), body).await.expect(200);
     }
-    for (version, resources, limit, found, told) in [
+    for (version, resources, limit, found, message) in [
         ("1.28", "VCPU:2", 1, 1, 3),
         ("1.16", "VCPU:2", 1, 1, 3),
         ("1.28", "VCPU:2", 100, 6, 6),
@@ -182,6 +182,6 @@ async fn summaries_before_1_29_tell_of_the_trees_of_the_candidates_that_were_kep
             answer["allocation_requests"].as_array().map(Vec::len),
             answer["provider_summaries"].as_object().map(serde_json::Map::len),
         );
-        assert_eq!(counts, (Some(found), Some(told)), "{version} {resources} {limit}: {answer}");
+        assert_eq!(counts, (Some(found), Some(message)), "{version} {resources} {limit}: {answer}");
     }
 }

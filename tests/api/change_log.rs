@@ -61,13 +61,13 @@ async fn rows_read(session: &mut PgConnection) -> i64 {
 /// Returns the number of log rows read by twenty refreshes, and by those that a replica makes on its own.
 async fn read_by_refreshes(berth: &Berth, observer: &mut PgConnection) -> i64 {
     // Sessions tell what they have read about once a second, when they have done something.
-    let told = Duration::from_millis(3500);
-    tokio::time::sleep(told).await;
+    let output = Duration::from_millis(3500);
+    tokio::time::sleep(output).await;
     let before = rows_read(observer).await;
     for _ in 0..20 {
         berth.get("/resource_providers").await.expect(200);
     }
-    tokio::time::sleep(told).await;
+    tokio::time::sleep(output).await;
     rows_read(observer).await - before
 }
 

@@ -27,9 +27,9 @@ async fn findings(command: &[&str], arguments: &[&str]) -> (Vec<Value>, Option<i
     let mut berth = Command::new(env!("CARGO_BIN_EXE_berth"));
     berth.args(command).args(["--format", "json"]).args(arguments);
     let output = tokio::task::spawn_blocking(move || berth.output().unwrap()).await.unwrap();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     let found: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {told}"));
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {message}"));
     (found["findings"].as_array().unwrap().clone(), output.status.code())
 }
 
@@ -134,7 +134,7 @@ async fn a_disk_without_space_and_wrong_usages_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_running_server_is_asked_whether_it_is_ready() {
+async fn the_readiness_of_the_running_server_is_checked() {
     let options = database().await;
     let url = options.to_url_lossy().to_string();
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -152,8 +152,8 @@ async fn the_running_server_is_asked_whether_it_is_ready() {
     ] {
         let arguments = ["--database-url", &url, "--listen", &address, "--planner-listen", "none"];
         let (found, _) = findings(&["check"], &arguments).await;
-        let (told, found) = about(&found, "server");
-        assert!(told == verdict && found.contains(words) && found.contains(&address), "{found}");
+        let (output, found) = about(&found, "server");
+        assert!(output == verdict && found.contains(words) && found.contains(&address), "{found}");
     }
 }
 

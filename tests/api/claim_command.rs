@@ -19,13 +19,13 @@ async fn berth(server: &Server, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args([arguments[0], "--url", &url]).args(&arguments[1..]).stdin(Stdio::null());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8(told).unwrap())
+    let message = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(message).unwrap())
 }
 
 async fn send(server: &Server, method: &str, path: &str, body: Value) {
-    let (status, told) = server.ask(method, path, Some(&body)).await.unwrap();
-    assert!((200..300).contains(&status), "{method} {path}: {status} {told}");
+    let (status, output) = server.ask(method, path, Some(&body)).await.unwrap();
+    assert!((200..300).contains(&status), "{method} {path}: {status} {output}");
 }
 
 async fn held(server: &Server) -> Value {
@@ -52,27 +52,27 @@ async fn cloud(directory: &std::path::Path) -> Server {
 async fn candidates_are_shown_with_what_is_free() {
     let directory = tempfile::tempdir().unwrap();
     let server = cloud(directory.path()).await;
-    let (code, told) = berth(&server, &["candidates", "resources=VCPU:2", "--limit", "1"]).await;
-    assert_eq!(code, Some(0), "{told}");
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 2, "{told}");
+    let (code, output) = berth(&server, &["candidates", "resources=VCPU:2", "--limit", "1"]).await;
+    assert_eq!(code, Some(0), "{output}");
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines.len(), 2, "{output}");
     assert!(
         lines[1].starts_with("1          cn") && lines[1].ends_with("\"\"      VCPU 8 of 8"),
-        "{told}"
+        "{output}"
     );
-    let (_, told) =
+    let (_, output) =
         berth(&server, &["candidates", "/allocation_candidates?resources=VCPU:2 200"]).await;
-    assert_eq!(told.lines().count(), 3, "{told}");
-    let (_, told) = berth(&server, &["candidates", "resources=VCPU:2&limit=1", "--json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["allocation_requests"].as_array().unwrap().len(), 1);
-    let (code, told) = berth(&server, &["candidates", "resources=VCPU:9"]).await;
-    assert!(code == Some(0) && told.starts_with("There are no candidates."), "{told}");
-    let (code, told) =
+    assert_eq!(output.lines().count(), 3, "{output}");
+    let (_, output) = berth(&server, &["candidates", "resources=VCPU:2&limit=1", "--json"]).await;
+    let output: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(output["allocation_requests"].as_array().unwrap().len(), 1);
+    let (code, output) = berth(&server, &["candidates", "resources=VCPU:9"]).await;
+    assert!(code == Some(0) && output.starts_with("There are no candidates."), "{output}");
+    let (code, output) =
         berth(&server, &["candidates", "resources=VCPU:1", "--microversion", "1.11"]).await;
-    assert!(code == Some(1) && told.contains("from microversion 1.12 on"), "{told}");
-    let (code, told) = berth(&server, &["candidates", "resources=NOTHING:1"]).await;
-    assert!(code == Some(1) && told.contains("400 Bad Request"), "{told}");
+    assert!(code == Some(1) && output.contains("from microversion 1.12 on"), "{output}");
+    let (code, output) = berth(&server, &["candidates", "resources=NOTHING:1"]).await;
+    assert!(code == Some(1) && output.contains("400 Bad Request"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,15 +81,18 @@ async fn a_claim_is_shown_and_written_and_released() {
     let server = cloud(directory.path()).await;
     let on = ["claim", CONSUMER, "--on", "cn1", "--resources", "VCPU:4,MEMORY_MB:512"];
     let owned = ["--project", "p", "--user", "u", "--type", "INSTANCE"];
-    let (code, told) = berth(&server, &[on.as_slice(), &owned].concat()).await;
-    assert!(code == Some(1) && told.contains("use --yes"), "{told}");
-    assert!(told.contains("Consumer 00000000-0000-0000-0000-00000000c001:\nPROVIDER"), "{told}");
-    let (code, told) = berth(&server, &[on.as_slice(), &["--yes"]].concat()).await;
-    assert!(code == Some(1) && told.contains("its owner must be given: --project"), "{told}");
+    let (code, output) = berth(&server, &[on.as_slice(), &owned].concat()).await;
+    assert!(code == Some(1) && output.contains("use --yes"), "{output}");
+    assert!(
+        output.contains("Consumer 00000000-0000-0000-0000-00000000c001:\nPROVIDER"),
+        "{output}"
+    );
+    let (code, output) = berth(&server, &[on.as_slice(), &["--yes"]].concat()).await;
+    assert!(code == Some(1) && output.contains("its owner must be given: --project"), "{output}");
     assert_eq!(held(&server).await["allocations"], json!({}));
 
-    let (code, told) = berth(&server, &[on.as_slice(), &owned, &["--yes"]].concat()).await;
-    assert!(code == Some(0) && told.ends_with("Done.\n"), "{told}");
+    let (code, output) = berth(&server, &[on.as_slice(), &owned, &["--yes"]].concat()).await;
+    assert!(code == Some(0) && output.ends_with("Done.\n"), "{output}");
     let now = held(&server).await;
     let resources = &now["allocations"][uuid(1)]["resources"];
     assert_eq!(resources, &json!({"VCPU": 4, "MEMORY_MB": 512}));
@@ -98,10 +101,10 @@ async fn a_claim_is_shown_and_written_and_released() {
 
     // Another host, by a candidate of a query; the owner stays.
     let query = format!("resources=VCPU:3&in_tree={}", uuid(2));
-    let (code, told) = berth(&server, &["claim", CONSUMER, "--query", &query, "--yes"]).await;
-    assert_eq!(code, Some(0), "{told}");
+    let (code, output) = berth(&server, &["claim", CONSUMER, "--query", &query, "--yes"]).await;
+    assert_eq!(code, Some(0), "{output}");
     let rows: Vec<Vec<&str>> =
-        told.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+        output.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
     let (one, two) = (uuid(1), uuid(2));
     assert_eq!(rows[0], ["cn1", &one, "MEMORY_MB", "512", "-"]);
     assert_eq!(rows[1], ["cn1", &one, "VCPU", "4", "-"]);
@@ -109,24 +112,24 @@ async fn a_claim_is_shown_and_written_and_released() {
     let now = held(&server).await;
     assert_eq!(now["allocations"][&two]["resources"], json!({"VCPU": 3}));
     assert_eq!((&now["project_id"], &now["consumer_type"]), (&json!("p"), &json!("INSTANCE")));
-    let (code, told) =
+    let (code, output) =
         berth(&server, &["claim", CONSUMER, "--query", &query, "--candidate", "7", "--yes"]).await;
     assert!(
-        code == Some(1) && told.contains("there is no candidate 7: the query finds 1"),
-        "{told}"
+        code == Some(1) && output.contains("there is no candidate 7: the query finds 1"),
+        "{output}"
     );
 
-    let (code, told) = berth(&server, &["release", CONSUMER]).await;
-    assert!(code == Some(1) && told.contains("use --yes"), "{told}");
+    let (code, output) = berth(&server, &["release", CONSUMER]).await;
+    assert!(code == Some(1) && output.contains("use --yes"), "{output}");
     assert_eq!(held(&server).await, now);
-    let (code, told) = berth(&server, &["release", CONSUMER, "--yes"]).await;
+    let (code, output) = berth(&server, &["release", CONSUMER, "--yes"]).await;
     assert!(
-        code == Some(0) && told.contains("VCPU   3    -\n") && told.ends_with("Done.\n"),
-        "{told}"
+        code == Some(0) && output.contains("VCPU   3    -\n") && output.ends_with("Done.\n"),
+        "{output}"
     );
     assert_eq!(held(&server).await["allocations"], json!({}));
-    let (code, told) = berth(&server, &["release", CONSUMER, "--yes"]).await;
-    assert_eq!((code, told.as_str()), (Some(0), "The consumer has no allocations.\n"));
+    let (code, output) = berth(&server, &["release", CONSUMER, "--yes"]).await;
+    assert_eq!((code, output.as_str()), (Some(0), "The consumer has no allocations.\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,23 +147,23 @@ async fn a_refusal_is_printed_and_nothing_is_written() {
             "VCPU of cn1 is named twice",
         ),
     ] {
-        let (code, told) =
+        let (code, output) =
             berth(&server, &[&["claim", CONSUMER], arguments.as_slice(), &owned].concat()).await;
-        assert!(code == Some(1) && told.contains(expected), "{arguments:?}: {told}");
+        assert!(code == Some(1) && output.contains(expected), "{arguments:?}: {output}");
     }
     assert_eq!(held(&server).await["allocations"], json!({}));
     let arguments = ["claim", CONSUMER, "--on", "cn1", "--resources", "VCPU:9"];
-    let (_, told) = berth(&server, &[arguments.as_slice(), &owned].concat()).await;
-    let id = told.split("`berth why ").nth(1).unwrap().split('`').next().unwrap().to_owned();
-    let (_, told) = berth(&server, &["why", &id]).await;
-    assert!(told.contains("VCPU: 1 short: 9 wanted"), "{told}");
+    let (_, output) = berth(&server, &[arguments.as_slice(), &owned].concat()).await;
+    let id = output.split("`berth why ").nth(1).unwrap().split('`').next().unwrap().to_owned();
+    let (_, output) = berth(&server, &["why", &id]).await;
+    assert!(output.contains("VCPU: 1 short: 9 wanted"), "{output}");
     // A consumer without a type keeps none.
     let arguments = ["claim", CONSUMER, "--on", "cn2", "--resources", "VCPU:1"];
-    let (code, told) = berth(&server, &[arguments.as_slice(), &owned].concat()).await;
-    assert_eq!(code, Some(0), "{told}");
-    let (code, told) = berth(&server, &[arguments.as_slice(), &["--yes"]].concat()).await;
-    assert_eq!(code, Some(0), "{told}");
+    let (code, output) = berth(&server, &[arguments.as_slice(), &owned].concat()).await;
+    assert_eq!(code, Some(0), "{output}");
+    let (code, output) = berth(&server, &[arguments.as_slice(), &["--yes"]].concat()).await;
+    assert_eq!(code, Some(0), "{output}");
     assert_eq!(held(&server).await["consumer_type"], "unknown");
-    let (code, told) = berth(&server, &["release", CONSUMER, "--yes"]).await;
-    assert_eq!(code, Some(0), "{told}");
+    let (code, output) = berth(&server, &["release", CONSUMER, "--yes"]).await;
+    assert_eq!(code, Some(0), "{output}");
 }

@@ -61,20 +61,20 @@ async fn large_responses_are_compressed_for_clients_that_ask_for_it() {
         let (encoding, vary, plain) = ask(&berth, path, None).await;
         assert_eq!(encoding, None);
         assert!(vary.starts_with("openstack-api-version"), "{vary}");
-        for (asked, expected) in
+        for (request, expected) in
             [("gzip, deflate", "gzip"), ("zstd", "zstd"), ("gzip;q=0.5, zstd", "zstd")]
         {
-            let (encoding, vary, compressed) = ask(&berth, path, Some(asked)).await;
-            assert_eq!(encoding.as_deref(), Some(expected), "{asked}");
+            let (encoding, vary, compressed) = ask(&berth, path, Some(request)).await;
+            assert_eq!(encoding.as_deref(), Some(expected), "{request}");
             assert!(vary.contains("accept-encoding"), "{vary}");
             assert!(compressed.len() * 4 < plain.len(), "{} bytes", compressed.len());
-            let told = decoded(&compressed, Some(expected));
-            let [told, plain]: [Value; 2] =
-                [&told, &plain].map(|text| serde_json::from_slice(text).unwrap());
-            assert_eq!(told, plain);
+            let output = decoded(&compressed, Some(expected));
+            let [output, plain]: [Value; 2] =
+                [&output, &plain].map(|text| serde_json::from_slice(text).unwrap());
+            assert_eq!(output, plain);
         }
-        for asked in ["identity", "br", "gzip;q=0"] {
-            assert_eq!(ask(&berth, path, Some(asked)).await.0, None, "{asked}");
+        for request in ["identity", "br", "gzip;q=0"] {
+            assert_eq!(ask(&berth, path, Some(request)).await.0, None, "{request}");
         }
     }
     assert_eq!(ask(&berth, "/", Some("gzip")).await.0, None, "small answers stay as they are");

@@ -40,9 +40,9 @@ async fn is_found_and_repaired(berth: &Berth, fault: Fault) {
         fault.placeholders.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     };
     let blocks: Vec<String> = blocks(&section(fault.section)).iter().map(|it| filled(it)).collect();
-    let [said, repair] = blocks.as_slice() else { panic!("{blocks:#?}") };
+    let [message, repair] = blocks.as_slice() else { panic!("{blocks:#?}") };
     let found = berth::store::consistency::faults(&mut conn).await.unwrap();
-    assert_eq!(found, [said.as_str()]);
+    assert_eq!(found, [message.as_str()]);
 
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("repair.sql");

@@ -49,9 +49,9 @@ async fn ok(arguments: &[&str], input: Option<&Path>) -> String {
 /// Runs a command that fails with this code, and returns all that it says.
 async fn fails(arguments: &[&str], code: i32) -> String {
     let output = run(arguments, None).await;
-    let said = text(&[output.stdout, output.stderr].concat());
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-    said
+    let message = text(&[output.stdout, output.stderr].concat());
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {message}");
+    message
 }
 
 /// A role that has nothing in this database, not even what everybody has.
@@ -78,13 +78,13 @@ async fn a_role_with_the_printed_grants_serves() {
     // A user name with blanks is no part of a URL.
     let as_role = format!("{}&user={}", url(&owner), name.replace(' ', "%20").replace('"', "%22"));
 
-    let said = fails(&["db", "status", "--database-url", &as_role], 2).await;
-    assert!(said.contains("usage on the schema public"), "{said}");
-    assert!(said.contains("berth db grants --role"), "{said}");
+    let message = fails(&["db", "status", "--database-url", &as_role], 2).await;
+    assert!(message.contains("usage on the schema public"), "{message}");
+    assert!(message.contains("berth db grants --role"), "{message}");
     execute(&owner, "grant usage on schema public to public").await;
     let serve = ["serve", "--listen", "127.0.0.1:0", "--database-url", &as_role];
-    let said = fails(&serve, 1).await;
-    assert!(said.contains("select on _sqlx_migrations"), "{said}");
+    let message = fails(&serve, 1).await;
+    assert!(message.contains("select on _sqlx_migrations"), "{message}");
     execute(&owner, "revoke all on schema public from public").await;
 
     let owner_url = url(&owner);
@@ -108,14 +108,14 @@ async fn a_role_with_the_printed_grants_serves() {
         &format!("revoke usage on sequence traits_id from \"{}\"", name.replace('"', "\"\"")),
     )
     .await;
-    let said = fails(&["db", "status", "--database-url", &as_role], 2).await;
-    assert!(said.contains("usage on traits_id"), "{said}");
+    let message = fails(&["db", "status", "--database-url", &as_role], 2).await;
+    assert!(message.contains("usage on traits_id"), "{message}");
     berth.put("/traits/CUSTOM_LATE", json!({})).await.expect(503);
 
     let unknown = ["db", "grants", "--role", "nobody of ours", "--database-url", &owner_url];
-    let said = fails(&unknown, 1).await;
-    assert!(said.contains("the database has no role \"nobody of ours\""), "{said}");
-    assert!(!said.contains("cannot be used"), "{said}");
+    let message = fails(&unknown, 1).await;
+    assert!(message.contains("the database has no role \"nobody of ours\""), "{message}");
+    assert!(!message.contains("cannot be used"), "{message}");
 }
 
 /// To migrate would be the wrong advice for the database of the reference.
@@ -124,13 +124,16 @@ async fn there_are_no_grants_for_what_is_not_berths() {
     let empty = empty_database().await;
     let url = empty.to_url_lossy();
     let grants = ["db", "grants", "--role", "anybody", "--database-url", url.as_str()];
-    let said = fails(&grants, 1).await;
-    assert!(said.contains("no tables of Berth; run `berth db migrate` first"), "{said}");
+    let message = fails(&grants, 1).await;
+    assert!(message.contains("no tables of Berth; run `berth db migrate` first"), "{message}");
     let words = "create table resource_providers (id integer); create table alembic_version ()";
     execute(&empty, words).await;
-    let said = fails(&grants, 1).await;
-    assert!(said.contains("openstack-placement") && said.contains("berth import"), "{said}");
-    assert!(!said.contains("migrate"), "{said}");
+    let message = fails(&grants, 1).await;
+    assert!(
+        message.contains("openstack-placement") && message.contains("berth import"),
+        "{message}"
+    );
+    assert!(!message.contains("migrate"), "{message}");
 }
 
 /// Every recorded query may be run with the privileges in the list, and each privilege is needed by one of them.
@@ -217,10 +220,10 @@ async fn the_references_database_is_known_also_after_an_attempt_to_migrate_it() 
     )
     .await;
     for (command, code) in [("status", 2), ("migrate", 1)] {
-        let said = fails(&["db", command, "--database-url", &url(&options)], code).await;
-        assert!(said.contains("openstack-placement"), "{said}");
-        assert!(said.contains("copy the data with `berth import --from-database`"), "{said}");
-        assert!(!said.contains("run `berth db migrate`"), "{said}");
+        let message = fails(&["db", command, "--database-url", &url(&options)], code).await;
+        assert!(message.contains("openstack-placement"), "{message}");
+        assert!(message.contains("copy the data with `berth import --from-database`"), "{message}");
+        assert!(!message.contains("run `berth db migrate`"), "{message}");
     }
 }
 
@@ -251,9 +254,9 @@ async fn a_slow_migration_is_logged_briefly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_of_the_database_name_no_line_of_its_source() {
     let nowhere = database().await.database("nowhere");
-    let said = fails(&["db", "status", "--database-url", &url(&nowhere)], 1).await;
-    assert!(said.contains("database \"nowhere\" does not exist"), "{said}");
-    assert!(!said.contains("at line"), "{said}");
+    let message = fails(&["db", "status", "--database-url", &url(&nowhere)], 1).await;
+    assert!(message.contains("database \"nowhere\" does not exist"), "{message}");
+    assert!(!message.contains("at line"), "{message}");
 }
 
 /// The data of the private PostgreSQL, and a database to move them to.
@@ -287,19 +290,19 @@ async fn a_private_database_moves_to_one_of_ones_own() {
 
     ok(&["db", "dump", file_name, "--data-dir", data], None).await;
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-    let said = fails(&["db", "dump", file_name, "--data-dir", data], 1).await;
-    assert!(said.contains("--force"), "{said}");
+    let message = fails(&["db", "dump", file_name, "--data-dir", data], 1).await;
+    assert!(message.contains("--force"), "{message}");
     ok(&["db", "dump", file_name, "--force", "--data-dir", data], None).await;
 
     let own = empty_database().await;
     let own_url = url(&own);
-    let said = ok(&["db", "restore", "-", "--database-url", &own_url], Some(&file)).await;
-    assert!(said.contains("the schema is current; 0 faults"), "{said}");
+    let message = ok(&["db", "restore", "-", "--database-url", &own_url], Some(&file)).await;
+    assert!(message.contains("the schema is current; 0 faults"), "{message}");
     let berth = Berth::over(&own).await;
     assert_eq!(berth.usages(crate::support::cloud::Host(host)).await, json!({"VCPU": 2}));
     let restore = ["db", "restore", file_name, "--replace", "--database-url", &own_url];
-    let said = fails(&restore, 1).await;
-    assert!(said.contains("stop all replicas first"), "{said}");
+    let message = fails(&restore, 1).await;
+    assert!(message.contains("stop all replicas first"), "{message}");
 }
 
 /// Notes a migration that this program does not know, and with which it cannot work.
@@ -325,24 +328,24 @@ async fn a_restore_replaces_everything_or_nothing() {
         sqlx::query_scalar::<_, String>(all).fetch_one(&mut conn).await.unwrap()
     };
 
-    let said = fails(&["db", "restore", file, "--database-url", &url], 1).await;
-    assert!(said.contains("--replace"), "{said}");
+    let message = fails(&["db", "restore", file, "--database-url", &url], 1).await;
+    assert!(message.contains("--replace"), "{message}");
     assert_eq!(projects().await, "kept later");
 
     let broken = folder.path().join("broken.dump");
     let whole = std::fs::read(file).unwrap();
     std::fs::write(&broken, &whole[..whole.len() / 2]).unwrap();
     let broken = broken.to_str().unwrap();
-    let said = fails(&["db", "restore", broken, "--replace", "--database-url", &url], 1).await;
-    assert!(said.contains("nothing was restored"), "{said}");
+    let message = fails(&["db", "restore", broken, "--replace", "--database-url", &url], 1).await;
+    assert!(message.contains("nothing was restored"), "{message}");
     assert_eq!(projects().await, "kept later");
 
     ok(&["db", "restore", file, "--replace", "--database-url", &url], None).await;
     assert_eq!(projects().await, "kept");
 
     execute(&options, "create table theirs (id integer references projects (id))").await;
-    let said = fails(&["db", "restore", file, "--replace", "--database-url", &url], 1).await;
-    assert!(said.contains("theirs") && said.contains("nothing was restored"), "{said}");
+    let message = fails(&["db", "restore", file, "--replace", "--database-url", &url], 1).await;
+    assert!(message.contains("theirs") && message.contains("nothing was restored"), "{message}");
     assert_eq!(projects().await, "kept");
 }
 
@@ -383,8 +386,12 @@ async fn only_a_dump_of_berth_replaces_its_tables() {
         (dump("part", &options, &["--exclude-table=events"]).await, "is not a complete dump"),
     ];
     for (file, why) in wrong {
-        let said = fails(&["db", "restore", &file, "--replace", "--database-url", &url], 1).await;
-        assert!(said.contains(why) && said.contains("nothing was restored"), "{file}: {said}");
+        let message =
+            fails(&["db", "restore", &file, "--replace", "--database-url", &url], 1).await;
+        assert!(
+            message.contains(why) && message.contains("nothing was restored"),
+            "{file}: {message}"
+        );
         let mut conn = PgConnection::connect_with(&options).await.unwrap();
         let kept: String = sqlx::query_scalar("select external_id from projects")
             .fetch_one(&mut conn)
@@ -402,8 +409,8 @@ async fn only_a_dump_of_berth_replaces_its_tables() {
     execute(&options, "drop table events, event_batches, event_log").await;
     execute(&options, OF_THE_FUTURE).await;
     let newer = dump("newer", &options, &[]).await;
-    let said = fails(&["db", "restore", &newer, "--replace", "--database-url", &url], 2).await;
-    assert!(said.contains("restored; the schema is ahead"), "{said}");
+    let message = fails(&["db", "restore", &newer, "--replace", "--database-url", &url], 2).await;
+    assert!(message.contains("restored; the schema is ahead"), "{message}");
 }
 
 /// A backup has something in it, and takes the place of a file only.
@@ -415,12 +422,12 @@ async fn a_dump_is_of_berths_tables_and_goes_into_a_file() {
     let empty = empty_database().await;
     let empty_url = url(&empty);
     for file in [&file, "-"] {
-        let said = fails(&["db", "dump", file, "--database-url", &empty_url], 1).await;
-        assert!(said.contains("no tables of Berth"), "{said}");
+        let message = fails(&["db", "dump", file, "--database-url", &empty_url], 1).await;
+        assert!(message.contains("no tables of Berth"), "{message}");
     }
     execute(&empty, "create table alembic_version (version_num text)").await;
-    let said = fails(&["db", "dump", &file, "--database-url", &empty_url], 1).await;
-    assert!(said.contains("database of another program"), "{said}");
+    let message = fails(&["db", "dump", &file, "--database-url", &empty_url], 1).await;
+    assert!(message.contains("database of another program"), "{message}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 
     let options = database().await;
@@ -430,8 +437,8 @@ async fn a_dump_is_of_berths_tables_and_goes_into_a_file() {
     let fifo = path("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     for special in [&link, &fifo, "/dev/null"] {
-        let said = fails(&["db", "dump", special, "--force", "--database-url", &url], 1).await;
-        assert!(said.contains("is not a regular file"), "{said}");
+        let message = fails(&["db", "dump", special, "--force", "--database-url", &url], 1).await;
+        assert!(message.contains("is not a regular file"), "{message}");
     }
     // Its schema need not be that of this program.
     execute(&options, OF_THE_FUTURE).await;
@@ -447,8 +454,11 @@ async fn a_read_only_database_is_reported() {
     execute(&options, &format!("alter database {name} set default_transaction_read_only = on"))
         .await;
     for command in [&["db", "status"] as &[&str], &["check"], &["check", "--upgrade"]] {
-        let said = fails(&[command, &["--database-url", &url]].concat(), 2).await;
-        assert!(said.contains("default_transaction_read_only is on (source: database)"), "{said}");
+        let message = fails(&[command, &["--database-url", &url]].concat(), 2).await;
+        assert!(
+            message.contains("default_transaction_read_only is on (source: database)"),
+            "{message}"
+        );
     }
     let set = format!(
         "begin read write; alter role current_user in database {name}
@@ -483,9 +493,9 @@ async fn a_silent_server_is_not_waited_for() {
             // The arguments after the dashes are psql's.
             let at = command.iter().position(|word| *word == "--").unwrap_or(command.len());
             let (ours, theirs) = command.split_at(at);
-            let said = fails(&[ours, &["--database-url", url], theirs].concat(), *code).await;
+            let message = fails(&[ours, &["--database-url", url], theirs].concat(), *code).await;
             let words = if shell { "timeout expired" } else { "does not respond within 10s" };
-            assert!(said.contains(words), "{command:?}: {said}");
+            assert!(message.contains(words), "{command:?}: {message}");
         }
     });
     futures_util::future::join_all(all).await;
@@ -497,18 +507,18 @@ async fn a_silent_server_is_not_waited_for() {
 async fn an_audit_is_of_berths_tables() {
     let empty = empty_database().await;
     let audit = async |url: &str| fails(&["db", "check", "--database-url", url], 1).await;
-    let said = audit(&url(&empty)).await;
-    assert!(said.contains("run `berth db migrate`"), "{said}");
+    let message = audit(&url(&empty)).await;
+    assert!(message.contains("run `berth db migrate`"), "{message}");
     execute(&empty, "create table alembic_version (version_num text)").await;
-    let said = audit(&url(&empty)).await;
-    assert!(said.contains("database of another program"), "{said}");
+    let message = audit(&url(&empty)).await;
+    assert!(message.contains("database of another program"), "{message}");
 
     let owner = database().await;
     execute(&owner, "drop role if exists audits; create role audits login").await;
     let as_role = format!("{}&user=audits", url(&owner));
-    let said = audit(&as_role).await;
-    assert!(said.contains("the role audits lacks privileges"), "{said}");
+    let message = audit(&as_role).await;
+    assert!(message.contains("the role audits lacks privileges"), "{message}");
     execute(&owner, "grant select on all tables in schema public to audits").await;
-    let said = ok(&["db", "check", "--database-url", &as_role], None).await;
-    assert_eq!(said, "0 faults\n");
+    let message = ok(&["db", "check", "--database-url", &as_role], None).await;
+    assert_eq!(message, "0 faults\n");
 }

@@ -43,10 +43,10 @@ async fn is_refused(options: &PgConnectOptions, expected: Status, words: &[&str]
     for (arguments, code) in
         [(&["db", "status"][..], 2), (&["db", "migrate"][..], 1), (&serve[..], 1)]
     {
-        let (found, told) = berth(arguments, options).await;
-        assert_eq!(found, Some(code), "{arguments:?}: {told}");
+        let (found, output) = berth(arguments, options).await;
+        assert_eq!(found, Some(code), "{arguments:?}: {output}");
         for word in words {
-            assert!(told.contains(word), "{arguments:?}: {word:?} is not in: {told}");
+            assert!(output.contains(word), "{arguments:?}: {word:?} is not in: {output}");
         }
     }
     assert_eq!(contents(options).await, before);
@@ -122,10 +122,10 @@ async fn an_empty_schema_with_current_versions_is_reported_in_one_line() {
          alter table kept._sqlx_migrations set schema public",
     )
     .await;
-    let (code, told) = berth(&["db", "status"], &options).await;
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("incomplete") && told.contains(" more"), "{told}");
-    assert!(told.len() < 1000, "{told}");
+    let (code, output) = berth(&["db", "status"], &options).await;
+    assert_eq!(code, Some(2), "{output}");
+    assert!(output.contains("incomplete") && output.contains(" more"), "{output}");
+    assert!(output.len() < 1000, "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,9 +180,9 @@ async fn tables_of_others_that_are_not_in_the_way_are_left_alone() {
     let options = empty_database().await;
     execute(&options, "create table spatial_ref_sys (srid int); create table orders (id int)")
         .await;
-    let (code, told) = berth(&["db", "migrate"], &options).await;
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.contains("the schema is current"), "{told}");
+    let (code, output) = berth(&["db", "migrate"], &options).await;
+    assert_eq!(code, Some(0), "{output}");
+    assert!(output.contains("the schema is current"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -248,8 +248,8 @@ async fn a_gap_is_reported() {
     let since = number(&berth).await;
     let other = Berth::over(&database).await;
     other.host("two", &[]).await;
-    let told = following.change().await;
-    assert_eq!(told["kind"], "gap");
+    let output = following.change().await;
+    assert_eq!(output["kind"], "gap");
     assert_eq!(following.next().await, None, "the answer ends");
     gap(since).await;
     // From there on the log is whole again.
@@ -380,8 +380,8 @@ async fn an_answer_lasts_for_so_long_and_ends_with_the_server() {
     assert_eq!(&first, b"HTTP/1.1 200 OK");
     let following = tokio::spawn(async move { rest(&mut stream).await });
     served.stop().await;
-    let told = following.await.unwrap();
-    assert!(told.contains("the server is stopping"), "{told}");
+    let output = following.await.unwrap();
+    assert!(output.contains("the server is stopping"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -417,19 +417,22 @@ async fn the_command_shows_changes_and_goes_on() {
     };
     let lines = async |arguments: &[&str], count| {
         let mut command = watch(arguments);
-        let mut told = BufReader::new(command.stdout.take().unwrap()).lines();
+        let mut output = BufReader::new(command.stdout.take().unwrap()).lines();
         let mut found = Vec::new();
         while found.len() < count {
-            found.push(line(&mut told).await);
+            found.push(line(&mut output).await);
         }
         found
     };
-    let told = lines(&["--since", &since.to_string()], 2).await;
-    assert!(told[0].contains("provider two at generation 0: nothing  (admin, req-"), "{told:?}");
-    assert!(told[1].contains("provider three"), "{told:?}");
+    let output = lines(&["--since", &since.to_string()], 2).await;
+    assert!(
+        output[0].contains("provider two at generation 0: nothing  (admin, req-"),
+        "{output:?}"
+    );
+    assert!(output[1].contains("provider three"), "{output:?}");
     let of_three = ["three", "--since", &since.to_string(), "--format", "json"];
-    let told: Value = serde_json::from_str(&lines(&of_three, 1).await[0]).unwrap();
-    assert_eq!(told["provider"]["name"], "three");
+    let output: Value = serde_json::from_str(&lines(&of_three, 1).await[0]).unwrap();
+    assert_eq!(output["provider"]["name"], "three");
 }
 
 /// The server is killed and comes back: changes made meanwhile are reported, each once.
@@ -453,10 +456,10 @@ async fn the_command_goes_on_from_the_last_event_when_its_server_comes_back() {
     command.args(["watch", "--since", &since, "--url", &format!("http://{address}")]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut watch = command.kill_on_drop(true).spawn().unwrap();
-    let mut told = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut output = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut notices = BufReader::new(watch.stderr.take().unwrap()).lines();
     create(&server, "one").await;
-    assert!(line(&mut told).await.contains("provider one"));
+    assert!(line(&mut output).await.contains("provider one"));
     signal("KILL", &server.pid());
     server.wait();
     assert!(line(&mut notices).await.contains("continuing from the last event"));
@@ -464,8 +467,8 @@ async fn the_command_goes_on_from_the_last_event_when_its_server_comes_back() {
     create(&start(&format!("127.0.0.1:{}", free_port())).await, "two").await;
     let server = start(&address).await;
     create(&server, "three").await;
-    assert!(line(&mut told).await.contains("provider two"));
-    assert!(line(&mut told).await.contains("provider three"));
+    assert!(line(&mut output).await.contains("provider two"));
+    assert!(line(&mut output).await.contains("provider three"));
 }
 
 /// The response of a server without events is explained.

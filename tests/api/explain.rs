@@ -280,18 +280,18 @@ async fn the_command_asks_a_running_server() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["explain", "--url", &url]).args(arguments);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(told).unwrap())
+        let message = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(message).unwrap())
     };
-    let (code, told) = explain(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.starts_with("0 of 0 hosts fit (0 providers).\n"), "{told}");
-    let (code, told) = explain(&["resources=VCPU:1", "--format", "json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((code, &told["hosts"]), (Some(0), &json!(0)));
-    let (code, told) = explain(&["resources=NOTHING:1"]).await;
+    let (code, message) = explain(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
+    assert_eq!(code, Some(0), "{message}");
+    assert!(message.starts_with("0 of 0 hosts fit (0 providers).\n"), "{message}");
+    let (code, message) = explain(&["resources=VCPU:1", "--format", "json"]).await;
+    let message: Value = serde_json::from_str(&message).unwrap();
+    assert_eq!((code, &message["hosts"]), (Some(0), &json!(0)));
+    let (code, message) = explain(&["resources=NOTHING:1"]).await;
     assert_eq!(code, Some(1));
-    assert!(told.contains("400 Bad Request: Invalid resource class"), "{told}");
-    let (code, told) = explain(&["resources=VCPU:1", "--url", "http://127.0.0.1:1"]).await;
-    assert!(code == Some(2) && told.contains("--url"), "{told}");
+    assert!(message.contains("400 Bad Request: Invalid resource class"), "{message}");
+    let (code, message) = explain(&["resources=VCPU:1", "--url", "http://127.0.0.1:1"]).await;
+    assert!(code == Some(2) && message.contains("--url"), "{message}");
 }

@@ -167,18 +167,18 @@ async fn the_explanation_of_a_claim_predicts_its_outcome() {
         let generation = held["consumer_generation"].as_i64();
         let generation = if next(8) == 0 { Some(99) } else { generation };
         let wanted = claim(&wants, generation);
-        let said = explained(&berth, nth, &wanted).await;
+        let message = explained(&berth, nth, &wanted).await;
         let after = berth.get(&format!("/allocations/{}", consumer(nth))).await.expect(200).json();
         assert_eq!(after, held, "nothing is written");
         let (status, detail) = put(&berth, nth, &wanted).await;
-        assert_eq!(said["allowed"], status == 204, "{said} {detail}");
-        assert_eq!(said["count"] == 0, status == 204, "{said} {detail}");
+        assert_eq!(message["allowed"], status == 204, "{message} {detail}");
+        assert_eq!(message["count"] == 0, status == 204, "{message} {detail}");
         if status == 204 {
             allowed += 1;
         } else {
             refused += 1;
-            assert_eq!(said["refusal"]["status"], status);
-            let text = said["refusal"]["detail"].as_str().unwrap();
+            assert_eq!(message["refusal"]["status"], status);
+            let text = message["refusal"]["detail"].as_str().unwrap();
             let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(words(&detail).contains(&words(text)), "{detail} {text}");
         }
@@ -256,8 +256,8 @@ async fn the_commands_judge_a_claim_in_a_file_and_one_that_was_refused() {
             child.wait_with_output().unwrap()
         };
         let output = tokio::task::spawn_blocking(run).await.unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(told).unwrap())
+        let message = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(message).unwrap())
     };
     let send = async |method: &str, path: &str, body: &Value| {
         let request = server.client.request(method.parse().unwrap(), format!("{url}{path}"));
@@ -276,9 +276,9 @@ async fn the_commands_judge_a_claim_in_a_file_and_one_that_was_refused() {
     assert_eq!(made.status(), 204);
     let wanted = claim(&[(&host, "VCPU", 2)], None);
     let (second, text) = (consumer(2), wanted.to_string());
-    let (code, told) =
+    let (code, message) =
         berth(&["explain", "--claim", "-", "--consumer", &second], text.clone()).await;
-    assert_eq!(code, Some(0), "{told}");
+    assert_eq!(code, Some(0), "{message}");
     for words in [
         "The claim would be refused now with 409:\nUnable to allocate inventory",
         "VCPU: 1 short: 2 wanted, 3 of 4 used (total 4, reserved 0, allocation ratio 1)",
@@ -286,23 +286,24 @@ async fn the_commands_judge_a_claim_in_a_file_and_one_that_was_refused() {
         "is held by (1 of 1):",
         &consumer(1),
     ] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(message.contains(words), "{words}: {message}");
     }
     let file = directory.path().join("claim.json");
     std::fs::write(&file, json!({&second: claim(&[(&host, "VCPU", 1)], None)}).to_string())
         .unwrap();
-    let (code, told) = berth(&["explain", "--claim", file.to_str().unwrap()], String::new()).await;
-    assert!(code == Some(0) && told.starts_with("The claim would be allowed now."), "{told}");
-    let (code, told) = berth(&["explain", "--claim", "-"], text).await;
-    assert!(code == Some(1) && told.contains("name the consumer with --consumer"), "{told}");
+    let (code, message) =
+        berth(&["explain", "--claim", file.to_str().unwrap()], String::new()).await;
+    assert!(code == Some(0) && message.starts_with("The claim would be allowed now."), "{message}");
+    let (code, message) = berth(&["explain", "--claim", "-"], text).await;
+    assert!(code == Some(1) && message.contains("name the consumer with --consumer"), "{message}");
 
     let refused = send("PUT", &format!("/allocations/{second}"), &wanted).await;
     assert_eq!(refused.status(), 409);
     let id = refused.headers()["x-openstack-request-id"].to_str().unwrap().to_owned();
-    let (_, told) = berth(&["why", &id], String::new()).await;
-    assert!(told.contains("\nTHEN\ncn1"), "{told}");
-    assert!(told.contains("\nNOW\nThe claim would be refused now with 409"), "{told}");
+    let (_, message) = berth(&["why", &id], String::new()).await;
+    assert!(message.contains("\nTHEN\ncn1"), "{message}");
+    assert!(message.contains("\nNOW\nThe claim would be refused now with 409"), "{message}");
     send("DELETE", &format!("/allocations/{}", consumer(1)), &Value::Null).await;
-    let (_, told) = berth(&["why", &id], String::new()).await;
-    assert!(told.contains("\nNOW\nThe claim would be allowed now."), "{told}");
+    let (_, message) = berth(&["why", &id], String::new()).await;
+    assert!(message.contains("\nNOW\nThe claim would be allowed now."), "{message}");
 }

@@ -252,17 +252,17 @@ async fn the_command_asks_a_running_server() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["fit", "--url", &url]).args(arguments);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(told).unwrap())
+        let message = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(message).unwrap())
     };
-    let (code, told) = fit(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
-    assert_eq!(code, Some(0), "{told}");
-    assert_eq!(told, "resources=VCPU:1 fits 0 times, on 0 hosts.\n");
+    let (code, message) = fit(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
+    assert_eq!(code, Some(0), "{message}");
+    assert_eq!(message, "resources=VCPU:1 fits 0 times, on 0 hosts.\n");
     let both = ["resources=VCPU:1", "resources=VCPU:2", "--by", "aggregate", "--format", "json"];
-    let (code, told) = fit(&both).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((code, &told["requests"][1]["request"]), (Some(0), &json!("resources=VCPU:2")));
-    let (code, told) = fit(&["--flavor", "none"]).await;
+    let (code, message) = fit(&both).await;
+    let message: Value = serde_json::from_str(&message).unwrap();
+    assert_eq!((code, &message["requests"][1]["request"]), (Some(0), &json!("resources=VCPU:2")));
+    let (code, message) = fit(&["--flavor", "none"]).await;
     assert_eq!(code, Some(1));
-    assert!(told.contains("there is no flavor none"), "{told}");
+    assert!(message.contains("there is no flavor none"), "{message}");
 }

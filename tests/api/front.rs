@@ -74,14 +74,14 @@ async fn every_answer_says_its_version_and_its_id() {
 #[tokio::test]
 async fn a_version_that_is_none_is_refused() {
     let berth = Berth::new().await;
-    for (version, status, told) in [
+    for (version, status, message) in [
         ("0.5", 406, "Unacceptable version header: 0.5"),
         ("1.40", 406, "Unacceptable version header: 1.40"),
         ("pony", 400, "invalid version string: pony"),
         ("1", 400, "invalid version string: 1"),
     ] {
         let answer = berth.at(version).get("/").await.expect(status);
-        assert!(answer.detail().contains(told), "{}", answer.text());
+        assert!(answer.detail().contains(message), "{}", answer.text());
         assert_eq!(header(&answer.headers, "openstack-api-version"), None);
     }
     assert_eq!(berth.at("1.40").get("/").await.json()["errors"][0]["max_version"], "1.39");
@@ -90,23 +90,23 @@ async fn a_version_that_is_none_is_refused() {
 #[tokio::test]
 async fn roles_and_scope_decide_who_may() {
     let berth = Berth::new().await;
-    let asked = |headers: &[(&str, &str)], path: &'static str| {
+    let get = |headers: &[(&str, &str)], path: &'static str| {
         let berth =
             headers.iter().fold(berth.clone(), |berth, (name, value)| berth.header(name, value));
         async move { berth.get(path).await }
     };
     let list = "/resource_providers";
-    asked(&[("x-auth-token", "admin")], list).await.expect(200);
-    asked(&[("x-auth-token", "nova"), ("x-roles", "member, Service")], list).await.expect(200);
-    let answer = asked(&[("x-auth-token", "nova")], list).await.expect(403);
-    let told = "Policy does not allow placement:resource_providers:list to be performed.";
-    assert!(answer.detail().contains(told));
+    get(&[("x-auth-token", "admin")], list).await.expect(200);
+    get(&[("x-auth-token", "nova"), ("x-roles", "member, Service")], list).await.expect(200);
+    let answer = get(&[("x-auth-token", "nova")], list).await.expect(403);
+    let output = "Policy does not allow placement:resource_providers:list to be performed.";
+    assert!(answer.detail().contains(output));
     let scoped = [("openstack-system-scope", "all"), ("x-auth-token", "admin")];
-    let answer = asked(&scoped, list).await.expect(403);
+    let answer = get(&scoped, list).await.expect(403);
     assert!(answer.detail().ends_with("\n\n placement:resource_providers:list  "));
     let reader = [("x-auth-token", "u:p"), ("x-roles", "reader")];
-    asked(&reader, "/usages?project_id=p").await.expect(200);
-    asked(&reader, "/usages?project_id=q").await.expect(403);
+    get(&reader, "/usages?project_id=p").await.expect(200);
+    get(&reader, "/usages?project_id=q").await.expect(403);
 }
 
 #[tokio::test]
@@ -116,12 +116,12 @@ async fn a_body_needs_a_content_type() {
     let token = ("x-auth-token", "admin");
     let announced = [token, ("content-length", "2")];
     let answer = send(&berth, request(Method::POST, path, &announced, Body::from("{}"))).await;
-    let told = "content-type header required when content-length > 0";
-    assert!(answer.expect(400).detail().contains(told));
+    let output = "content-type header required when content-length > 0";
+    assert!(answer.expect(400).detail().contains(output));
     let answer =
         send(&berth, request(Method::POST, path, &[token], Body::empty())).await.expect(415);
-    let told = "The media type None is not supported, use application/json";
-    assert!(answer.detail().contains(told));
+    let output = "The media type None is not supported, use application/json";
+    assert!(answer.detail().contains(output));
     let empty = [token, ("content-length", "0"), ("openstack-api-version", "placement 1.6")];
     send(&berth, request(Method::PUT, "/traits/CUSTOM_X", &empty, Body::empty())).await.expect(201);
 }

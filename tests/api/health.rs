@@ -179,14 +179,14 @@ async fn a_replica_that_is_to_stop_is_not_ready_but_serves_for_a_while() {
     let options = ["--planner-listen", &planner, "--shutdown-delay", "600"];
     let mut server = Server::start_with(directory.path(), &options).await;
     for ready in [true, false] {
-        let told = check(&server, &planner, ready);
-        assert!(told.status.success(), "{told:?}");
+        let output = check(&server, &planner, ready);
+        assert!(output.status.success(), "{output:?}");
     }
     let nowhere = format!("127.0.0.1:{}", free_port());
-    assert!(check(&server, &nowhere, false).status.success(), "the planner is not asked");
-    let told = check(&server, &nowhere, true);
-    assert_eq!(told.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&told.stderr).contains(&nowhere), "{told:?}");
+    assert!(check(&server, &nowhere, false).status.success(), "the planner gets no request");
+    let output = check(&server, &nowhere, true);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&nowhere), "{output:?}");
 
     signal("TERM", &server.pid());
     let began = Instant::now();
@@ -196,9 +196,9 @@ async fn a_replica_that_is_to_stop_is_not_ready_but_serves_for_a_while() {
     }
     assert_eq!(server.ask("GET", "/readyz", None).await.unwrap().1, "the server is stopping\n");
     assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 200);
-    let told = check(&server, &planner, true);
-    assert_eq!(told.status.code(), Some(1));
-    let words = String::from_utf8_lossy(&told.stderr).into_owned();
+    let output = check(&server, &planner, true);
+    assert_eq!(output.status.code(), Some(1));
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(
         words.matches("503 Service Unavailable: the server is stopping").count(),
         2,
@@ -227,7 +227,7 @@ async fn a_server_with_tls_is_probed_on_its_plain_address() {
     for more in [&[] as &[&str], &["--listen", &admin, "--planner-listen", "none"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["health", "--ready", "--config", file.to_str().unwrap()]).args(more);
-        let told = command.output().unwrap();
-        assert!(told.status.success(), "{more:?}: {told:?}");
+        let message = command.output().unwrap();
+        assert!(message.status.success(), "{more:?}: {message:?}");
     }
 }

@@ -134,8 +134,9 @@ async fn each_claim_of_a_batch_has_its_own_entry_and_a_refused_one_has_none() {
     let berth = berth().await;
     let host = berth.host("host", &[("VCPU", 20)]).await;
     let consumers: Vec<Uuid> = (0..40).map(|_| Uuid::new_v4()).collect();
-    let asked = consumers.iter().map(|consumer| berth.claim(*consumer, None, &[(host, "VCPU", 1)]));
-    let answers = futures_util::future::join_all(asked).await;
+    let requested =
+        consumers.iter().map(|consumer| berth.claim(*consumer, None, &[(host, "VCPU", 1)]));
+    let answers = futures_util::future::join_all(requested).await;
     let mut written = 0;
     let mut last = None;
     for (consumer, answer) in consumers.iter().zip(answers) {
@@ -344,7 +345,7 @@ const DIFFERENT: &str = "
     with change as (
         select id, nth, entry->>'kind' as kind, entry->>'object' as object, entry->'after' as after
         from history, jsonb_array_elements(entries::jsonb) with ordinality as e (entry, nth)
-    ), told as (
+    ), recorded as (
         select distinct on (object) object, after from change where kind = 'allocations'
         order by object, id desc, nth desc
     ), held as (
@@ -356,7 +357,7 @@ const DIFFERENT: &str = "
               group by consumer_id, p.uuid) a on a.consumer_id = c.id
         group by c.uuid, c.generation
     )
-    select count(*) from (select * from told where after is not null) t
+    select count(*) from (select * from recorded where after is not null) t
     full join held h on h.object = t.object
     where h.holds is distinct from t.after -> 'allocations'
        or h.generation is distinct from (t.after ->> 'generation')::bigint";

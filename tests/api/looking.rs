@@ -17,13 +17,13 @@ async fn run(server: &Server, command: &str, arguments: &[&str]) -> (bool, Strin
     let mut program = Command::new(env!("CARGO_BIN_EXE_berth"));
     program.args([command, "--url", &url]).args(arguments).env("NO_COLOR", "1");
     let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(told).unwrap())
+    let message = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(message).unwrap())
 }
 
 async fn send(server: &Server, method: &str, path: &str, body: Value) {
-    let (status, told) = server.ask(method, path, Some(&body)).await.unwrap();
-    assert!((200..300).contains(&status), "{method} {path}: {status} {told}");
+    let (status, output) = server.ask(method, path, Some(&body)).await.unwrap();
+    assert!((200..300).contains(&status), "{method} {path}: {status} {output}");
 }
 
 /// `host-a` with two NUMA nodes of 8 VCPU, of which 5 are used; `host-b` with 8 VCPU and a GPU, all free; and a
@@ -81,36 +81,36 @@ host-a  3          ██░░░░░░ 11 of 16
     let sorted = run(&server, "ls", &["--sort", "VCPU", "--classes", "VCPU", "--top", "1"]).await;
     assert_eq!(sorted, (true, some.to_owned()));
     let first = async |arguments: &[&str]| {
-        let (_, told) = run(&server, "ls", arguments).await;
-        told.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned()
+        let (_, message) = run(&server, "ls", arguments).await;
+        message.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned()
     };
     assert_eq!(first(&["--sort", "name"]).await, "host-a");
     assert_eq!(first(&["--sort", "name", "--reverse"]).await, "host-b");
     // A provider of the tree has the trait.
     assert_eq!(first(&["required=HW_CPU_X86_AVX"]).await, "host-a");
-    let (_, told) = run(&server, "ls", &["--json", "required=HW_CPU_X86_AVX"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
+    let (_, message) = run(&server, "ls", &["--json", "required=HW_CPU_X86_AVX"]).await;
+    let message: Value = serde_json::from_str(&message).unwrap();
     let expected = json!([{
         "name": "host-a", "uuid": uuid(1), "providers": 3,
         "classes": {"VCPU": {"capacity": 16, "used": 5, "free": 11}},
     }]);
-    assert_eq!(told, expected);
+    assert_eq!(message, expected);
     for (arguments, expected) in [
         (["required=NOBODY_KNOWS"].as_slice(), "NOBODY_KNOWS"),
         (&["--limit", "1"], "there are 2 hosts: see --top, or raise --limit"),
         (&["--sort", "VCPUS"], "no host has inventory of \"VCPUS\"; there is VCPU, VGPU"),
         (&["--classes", "VCPU,"], "no host has inventory of \"\""),
     ] {
-        let (succeeds, told) = run(&server, "ls", arguments).await;
-        assert!(!succeeds && told.contains(expected), "{told}");
+        let (succeeds, message) = run(&server, "ls", arguments).await;
+        assert!(!succeeds && message.contains(expected), "{message}");
     }
     // A list that is cut off must not look whole.
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["ls", "--url", &format!("http://{}", server.address)]);
     command.stdout(std::fs::File::create("/dev/full").unwrap());
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(!ended.status.success() && told.contains("standard output: "), "{told}");
+    let message = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(!ended.status.success() && message.contains("standard output: "), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,8 +119,8 @@ async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_provider
     let server = Server::start(directory.path()).await;
     cloud(&server).await;
 
-    let (succeeds, told) = run(&server, "show", &["numa-0"]).await;
-    assert!(succeeds, "{told}");
+    let (succeeds, output) = run(&server, "show", &["numa-0"]).await;
+    assert!(succeeds, "{output}");
     for expected in [
         "numa-0  00000000-0000-0000-0000-000000000002\n  generation: 4\n",
         "  parent: 00000000-0000-0000-0000-000000000001\n",
@@ -129,37 +129,37 @@ async fn a_provider_is_shown_with_its_consumers_and_a_consumer_with_its_provider
         "00000000-0000-0000-0000-000000000008  INSTANCE  VCPU:3  p        u     ",
         "00000000-0000-0000-0000-000000000009  INSTANCE  VCPU:1  p        u     ",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(output.contains(expected), "{expected}: {output}");
     }
-    assert!(told.contains(" GMT"), "since when: {told}");
-    let (_, told) = run(&server, "show", &["numa-0", "--limit", "1"]).await;
-    assert!(told.contains("1 of 2 consumers:"), "{told}");
-    let (_, told) = run(&server, "show", &["empty"]).await;
-    assert!(told.contains("It has no allocations."), "{told}");
+    assert!(output.contains(" GMT"), "since when: {output}");
+    let (_, output) = run(&server, "show", &["numa-0", "--limit", "1"]).await;
+    assert!(output.contains("1 of 2 consumers:"), "{output}");
+    let (_, output) = run(&server, "show", &["empty"]).await;
+    assert!(output.contains("It has no allocations."), "{output}");
 
-    let (succeeds, told) = run(&server, "show", &[&uuid(8)]).await;
-    assert!(succeeds, "{told}");
+    let (succeeds, output) = run(&server, "show", &[&uuid(8)]).await;
+    assert!(succeeds, "{output}");
     for expected in [
         "consumer 00000000-0000-0000-0000-000000000008\n  type: INSTANCE\n  project: p\n  user: u\n",
         "numa-0    00000000-0000-0000-0000-000000000002  VCPU:3\n",
         "numa-1    00000000-0000-0000-0000-000000000003  VCPU:1\n",
     ] {
-        assert!(told.contains(expected), "{expected}: {told}");
+        assert!(output.contains(expected), "{expected}: {output}");
     }
-    let (_, told) = run(&server, "show", &[&uuid(8), "--json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told["consumer"]["allocations"][uuid(3)], json!({"VCPU": 1}));
-    let (_, told) = run(&server, "show", &["numa-1", "--json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
+    let (_, output) = run(&server, "show", &[&uuid(8), "--json"]).await;
+    let output: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(output["consumer"]["allocations"][uuid(3)], json!({"VCPU": 1}));
+    let (_, output) = run(&server, "show", &["numa-1", "--json"]).await;
+    let output: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(
-        (&told["consumer_count"], &told["consumers"][0]["uuid"]),
+        (&output["consumer_count"], &output["consumers"][0]["uuid"]),
         (&json!(1), &json!(uuid(8)))
     );
 
-    let (succeeds, told) = run(&server, "show", &["nobody"]).await;
+    let (succeeds, output) = run(&server, "show", &["nobody"]).await;
     assert!(
-        !succeeds && told.contains("there is no resource provider and no consumer nobody"),
-        "{told}"
+        !succeeds && output.contains("there is no resource provider and no consumer nobody"),
+        "{output}"
     );
 }
 
@@ -184,17 +184,17 @@ async fn a_caller_without_bulk_rights_reads_by_the_published_api() {
         ("tree", &["--json"]),
         ("tree", &["numa-0"]),
     ] {
-        let told = run(&denying, command, arguments).await;
-        assert!(told.0, "{command} {arguments:?}: {}", told.1);
-        assert_eq!(told, run(&allowing, command, arguments).await, "{command} {arguments:?}");
+        let output = run(&denying, command, arguments).await;
+        assert!(output.0, "{command} {arguments:?}: {}", output.1);
+        assert_eq!(output, run(&allowing, command, arguments).await, "{command} {arguments:?}");
     }
     // The limit counts the items read by one, and the items shown by the other.
     let few = ["--limit", "2", "--top", "1"];
-    let (succeeds, told) = run(&denying, "ls", &few).await;
-    assert!(!succeeds && told.contains("there are 5 providers"), "{told}");
+    let (succeeds, output) = run(&denying, "ls", &few).await;
+    assert!(!succeeds && output.contains("there are 5 providers"), "{output}");
     assert!(run(&allowing, "ls", &few).await.0);
-    let (succeeds, told) = run(&denying, "top", &["--json", "--interval", "1"]).await;
-    assert!(succeeds && told.contains("\"VCPU\""), "{told}");
+    let (succeeds, output) = run(&denying, "top", &["--json", "--interval", "1"]).await;
+    assert!(succeeds && output.contains("\"VCPU\""), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,28 +211,28 @@ async fn the_environment_of_clients_without_keystone_names_the_service() {
         }
         command.args(arguments).envs(environment.iter().copied());
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(told).unwrap())
+        let message = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(message).unwrap())
     };
     for environment in [
         [("OS_AUTH_TYPE", "none"), ("OS_ENDPOINT", &url)].as_slice(),
         &[("OS_AUTH_TYPE", "none"), ("OS_PLACEMENT_ENDPOINT_OVERRIDE", &url)],
         &[("OS_AUTH_TYPE", "admin_token"), ("OS_TOKEN", "admin"), ("OS_ENDPOINT", &url)],
     ] {
-        let (succeeds, told) = run(&["ls"], environment).await;
-        assert!(succeeds && told.contains("host-a"), "{environment:?}: {told}");
+        let (succeeds, message) = run(&["ls"], environment).await;
+        assert!(succeeds && message.contains("host-a"), "{environment:?}: {message}");
     }
     for (environment, expected) in [
         ([("OS_USERNAME", "nova")], "which placement service?"),
         ([("OS_AUTH_TYPE", "none")], "OS_ENDPOINT is missing"),
         ([("OS_ENDPOINT", &url)], "OS_AUTH_URL is missing"),
     ] {
-        let (succeeds, told) = run(&["ls"], &environment).await;
-        assert!(!succeeds && told.contains(expected), "{environment:?}: {told}");
+        let (succeeds, message) = run(&["ls"], &environment).await;
+        assert!(!succeeds && message.contains(expected), "{environment:?}: {message}");
     }
     // A command that writes needs a name, whatever answers on this machine.
-    let (succeeds, told) = run(&["release", "--yes", &uuid(9)], &[]).await;
-    assert!(!succeeds && told.contains("which placement service?"), "{told}");
+    let (succeeds, message) = run(&["release", "--yes", &uuid(9)], &[]).await;
+    assert!(!succeeds && message.contains("which placement service?"), "{message}");
 }
 
 /// The first example of the README works as printed.
@@ -248,9 +248,9 @@ async fn the_demo_is_the_cloud_of_the_readme() {
         program.args(["-c", command]).env("BERTH_PLACEMENT_URL", &url);
         program.env("PATH", format!("{}:{path}", programs.display()));
         let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
-        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert!(output.status.success(), "{command}: {told}");
-        told
+        let message = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(output.status.success(), "{command}: {message}");
+        message
     };
     let demo = format!("samples/demo.sh {url}");
     assert!(shell(&demo).await.contains("has 40 hosts now"));

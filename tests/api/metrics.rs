@@ -31,9 +31,9 @@ fn promtool(arguments: &[&str], input: &str) {
         panic!("promtool: {why}; `tools/install promtool` installs it, of the package prometheus")
     });
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let told = child.wait_with_output().unwrap();
-    let words = String::from_utf8_lossy(&told.stdout) + String::from_utf8_lossy(&told.stderr);
-    assert!(told.status.success(), "promtool {arguments:?}: {words}");
+    let output = child.wait_with_output().unwrap();
+    let words = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "promtool {arguments:?}: {words}");
 }
 
 fn deployed(path: &str) -> String {

@@ -118,7 +118,7 @@ async fn responses_by_version() {
 }
 
 #[tokio::test]
-async fn what_may_be_asked() {
+async fn syntax_by_version() {
     let (berth, root) = cloud().await;
     let mut text = String::new();
     for query in [

@@ -219,16 +219,19 @@ async fn the_command_asks_a_running_server() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["moves", "--url", &url]).args(arguments);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(told).unwrap())
+        let message = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(message).unwrap())
     };
-    let (code, told) = ask(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
-    assert_eq!(code, Some(0), "{told}");
-    assert!(told.starts_with("No way was found to make room for resources=VCPU:1."), "{told}");
-    let (code, told) = ask(&["resources=VCPU:1", "--format", "json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((code, &told["proven"]), (Some(0), &json!(true)));
-    let (code, told) = ask(&["--flavor", "none"]).await;
+    let (code, message) = ask(&["GET /allocation_candidates?resources=VCPU:1 200"]).await;
+    assert_eq!(code, Some(0), "{message}");
+    assert!(
+        message.starts_with("No way was found to make room for resources=VCPU:1."),
+        "{message}"
+    );
+    let (code, message) = ask(&["resources=VCPU:1", "--format", "json"]).await;
+    let message: Value = serde_json::from_str(&message).unwrap();
+    assert_eq!((code, &message["proven"]), (Some(0), &json!(true)));
+    let (code, message) = ask(&["--flavor", "none"]).await;
     assert_eq!(code, Some(1));
-    assert!(told.contains("there is no flavor none"), "{told}");
+    assert!(message.contains("there is no flavor none"), "{message}");
 }

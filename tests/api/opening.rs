@@ -59,8 +59,8 @@ async fn first_answer(server: &Server) -> (u16, String) {
 }
 
 async fn status_of(server: &Server, address: &str, path: &str) -> (u16, Option<String>, String) {
-    let asked = server.client.get(format!("http://{address}{path}"));
-    let answer = asked.header("x-auth-token", "admin").send().await.unwrap();
+    let request = server.client.get(format!("http://{address}{path}"));
+    let answer = request.header("x-auth-token", "admin").send().await.unwrap();
     let retry_after = answer.headers().get("retry-after").map(|it| it.to_str().unwrap().to_owned());
     (answer.status().as_u16(), retry_after, answer.text().await.unwrap())
 }
@@ -160,8 +160,8 @@ async fn a_server_is_ready_while_its_database_takes_writes() {
     assert_eq!(server.ask("POST", "/resource_providers", Some(&host)).await.unwrap().0, 200);
 
     set_read_only(&database, "on").await;
-    let said = until_readyz(&server, &admin, 503).await;
-    assert!(said.contains("default_transaction_read_only"), "{said}");
+    let message = until_readyz(&server, &admin, 503).await;
+    assert!(message.contains("default_transaction_read_only"), "{message}");
     assert_eq!(server.ask("GET", "/resource_providers", None).await.unwrap().0, 200);
     let other = json!({"name": "other"});
     assert_eq!(server.ask("POST", "/resource_providers", Some(&other)).await.unwrap().0, 503);

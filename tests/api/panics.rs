@@ -52,12 +52,12 @@ async fn each_panic_is_counted_once_and_logged_with_its_request_and_so_is_a_brok
     let mut server = Command::new(std::env::current_exe().unwrap());
     server.args(["--nocapture", "--exact", TEST]).env(DATABASE, database);
     let ended = tokio::task::spawn_blocking(move || server.output().unwrap()).await.unwrap();
-    let (told, log) =
+    let (text, log) =
         (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
-    assert!(ended.status.success(), "{told}\n{log}");
+    assert!(ended.status.success(), "{text}\n{log}");
     let ids: Vec<&str> =
-        told.lines().filter_map(|line| Some(line.split_once("request: ")?.1)).collect();
-    let is_told = |metric: &str| told.lines().any(|line| line == metric);
+        text.lines().filter_map(|line| Some(line.split_once("request: ")?.1)).collect();
+    let is_told = |metric: &str| text.lines().any(|line| line == metric);
     let lines: Vec<Value> =
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let named = |words: &str| -> Vec<&Value> {
@@ -68,14 +68,14 @@ async fn each_panic_is_counted_once_and_logged_with_its_request_and_so_is_a_brok
 
     let panics: Vec<String> = named("panicked at").into_iter().map(id_of).collect();
     assert_eq!(panics, ids[..3], "{log}");
-    assert!(is_told("berth_panics_total 3"), "{told}");
+    assert!(is_told("berth_panics_total 3"), "{text}");
     let broken = named("a response was cut off");
     assert_eq!(broken.iter().copied().map(id_of).collect::<Vec<_>>(), ids[2..], "{log}");
     for (line, reason) in broken.into_iter().zip(["panic", "gone"]) {
         assert_eq!((&line["reason"], &line["status"]), (&reason.into(), &200.into()));
         assert!(line["bytes"].as_u64().unwrap() > 0, "{line}");
         let counted = format!("berth_responses_broken_off_total{{reason=\"{reason}\"}} 1");
-        assert!(is_told(&counted), "{told}");
+        assert!(is_told(&counted), "{text}");
     }
 }
 

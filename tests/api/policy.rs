@@ -27,8 +27,8 @@ async fn a_change_is_taken_and_faults_leave_the_rules_as_they_are() {
 
     write("placement:traits:list: '!'\n");
     becomes(&server, 403).await;
-    let (_, told) = server.ask("GET", "/traits", None).await.unwrap();
-    assert!(told.contains("Policy does not allow placement:traits:list to be performed."));
+    let (_, output) = server.ask("GET", "/traits", None).await.unwrap();
+    assert!(output.contains("Policy does not allow placement:traits:list to be performed."));
 
     write("placement:traits:list: '@'\nmine: rule:nowhere\n");
     signal("HUP", &server.pid());
@@ -49,14 +49,14 @@ fn a_server_does_not_start_with_faults() {
     let commands: [&[&str]; 3] =
         [&["serve"], &["config", "check"], &["policy", "check", "--roles", "admin"]];
     for command in commands {
-        let told = Command::new(env!("CARGO_BIN_EXE_berth"))
+        let message = Command::new(env!("CARGO_BIN_EXE_berth"))
             .args(command)
             .arg("--policy-file")
             .arg(&file)
             .output()
             .unwrap();
-        assert!(!told.status.success());
-        let words = String::from_utf8_lossy(&told.stderr).into_owned();
+        assert!(!message.status.success());
+        let words = String::from_utf8_lossy(&message.stderr).into_owned();
         assert!(words.contains("policy.yaml:2: rule \"b\": a \")\" is missing"));
     }
 }

@@ -10,15 +10,15 @@ use crate::support::app::Berth;
 use crate::support::served::{Served, converse, wide};
 
 /// Makes a provider through a proxy by the first address and by the second, and gives the locations.
-async fn locations(berth: &Berth, trusted: &[&str], said: &str) -> [Option<String>; 2] {
-    answers(berth, trusted, said).await.map(|answer| {
+async fn locations(berth: &Berth, trusted: &[&str], lines: &str) -> [Option<String>; 2] {
+    answers(berth, trusted, lines).await.map(|answer| {
         let location = answer.lines().find_map(|line| line.strip_prefix("location: "))?;
         Some(location.rsplit_once('/')?.0.to_owned())
     })
 }
 
 /// The same, and gives the answers.
-async fn answers(berth: &Berth, trusted: &[&str], said: &str) -> [String; 2] {
+async fn answers(berth: &Berth, trusted: &[&str], lines: &str) -> [String; 2] {
     let directory = tempfile::tempdir().unwrap();
     let unix = Endpoint::Unix(directory.path().join("berth.sock"));
     let mut listeners = Vec::new();
@@ -37,7 +37,7 @@ async fn answers(berth: &Berth, trusted: &[&str], said: &str) -> [String; 2] {
         let length = body.len();
         format!(
             "POST /resource_providers HTTP/1.1\r\nhost: inside:8778\r\nx-auth-token: admin\r\n\
-             content-type: application/json\r\nconnection: close\r\n{said}\
+             content-type: application/json\r\nconnection: close\r\n{lines}\
              content-length: {length}\r\n\r\n{body}"
         )
     };
@@ -58,7 +58,7 @@ async fn only_headers_of_trusted_proxies_are_used() {
     let inside = "http://inside:8778/resource_providers";
     let outside = "https://cloud.example.com/placement/resource_providers";
     let port = "https://cloud.example.com:8443/resource_providers";
-    for (trusted, said, expected) in [
+    for (trusted, message, expected) in [
         (&[][..], old, [inside, inside]),
         (&["192.0.2.0/24"], old, [inside, inside]),
         (&["127.0.0.0/8"], old, [outside, inside]),
@@ -67,9 +67,9 @@ async fn only_headers_of_trusted_proxies_are_used() {
         (&["unix:", "127.0.0.1"], standard, [port, port]),
         (&["unix:", "127.0.0.1"], "", [inside, inside]),
     ] {
-        let found = locations(&berth, trusted, said).await;
+        let found = locations(&berth, trusted, message).await;
         let expected = expected.map(|location| Some(location.to_owned()));
-        assert_eq!(found, expected, "{trusted:?} {said}");
+        assert_eq!(found, expected, "{trusted:?} {message}");
     }
 }
 
@@ -77,10 +77,10 @@ async fn only_headers_of_trusted_proxies_are_used() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_prefix_has_a_bounded_length() {
     let berth = Berth::new().await;
-    let said = |bytes: usize| format!("X-Forwarded-Prefix: /{}\r\n", "p".repeat(bytes - 1));
-    let [long, unknown] = answers(&berth, &["127.0.0.1"], &said(513)).await;
+    let prefix_of = |bytes: usize| format!("X-Forwarded-Prefix: /{}\r\n", "p".repeat(bytes - 1));
+    let [long, unknown] = answers(&berth, &["127.0.0.1"], &prefix_of(513)).await;
     assert!(long.starts_with("HTTP/1.1 400 ") && long.contains("X-Forwarded-Prefix"), "{long}");
     assert!(unknown.starts_with("HTTP/1.1 201 "), "{unknown}");
-    let [allowed, _] = answers(&berth, &["127.0.0.1"], &said(512)).await;
+    let [allowed, _] = answers(&berth, &["127.0.0.1"], &prefix_of(512)).await;
     assert!(allowed.starts_with("HTTP/1.1 201 "), "{allowed}");
 }

@@ -409,11 +409,11 @@ async fn the_command_says_why_by_the_id_in_a_log() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["why", "--url", &url]).args(arguments);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(told).unwrap())
+        let message = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(message).unwrap())
     };
-    let (code, told) = why(&[]).await;
-    assert!(code == Some(0) && told.starts_with("No request was refused"), "{told}");
+    let (code, message) = why(&[]).await;
+    assert!(code == Some(0) && message.starts_with("No request was refused"), "{message}");
     let client = reqwest::Client::new();
     let nothing = client
         .get(format!("{url}/allocation_candidates?resources=VCPU:9"))
@@ -425,11 +425,11 @@ async fn the_command_says_why_by_the_id_in_a_log() {
         .unwrap();
     assert_eq!(nothing.status(), 200);
     let line = format!("INFO nova.scheduler.manager [None {GLOBAL} admin admin] Got no candidates");
-    let told = loop {
-        let (code, told) = why(&[&line]).await;
-        assert_eq!(code, Some(0), "{told}");
-        if !told.contains("being counted") {
-            break told;
+    let message = loop {
+        let (code, message) = why(&[&line]).await;
+        assert_eq!(code, Some(0), "{message}");
+        if !message.contains("being counted") {
+            break message;
         }
     };
     for words in [
@@ -438,16 +438,16 @@ async fn the_command_says_why_by_the_id_in_a_log() {
         "\nTHEN\n0 of 0 hosts fit",
         "\nNOW\n0 of 0 hosts fit",
     ] {
-        assert!(told.contains(words), "{told}");
+        assert!(message.contains(words), "{message}");
     }
-    let (code, told) = why(&[GLOBAL, "--then", "--json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((code, &told[0]["now"]), (Some(0), &Value::Null));
-    assert_eq!(told[0]["then"]["global_request_id"], GLOBAL);
-    let (code, told) = why(&["--kind", "candidates", "--project", "admin"]).await;
-    assert!(code == Some(0) && told.contains(GLOBAL), "{told}");
-    let (code, told) = why(&["req-5c0bfa84-6b1c-4bbd-9d2f-000000000000"]).await;
-    assert!(code == Some(1) && told.contains("This process knows no request"), "{told}");
+    let (code, message) = why(&[GLOBAL, "--then", "--json"]).await;
+    let message: Value = serde_json::from_str(&message).unwrap();
+    assert_eq!((code, &message[0]["now"]), (Some(0), &Value::Null));
+    assert_eq!(message[0]["then"]["global_request_id"], GLOBAL);
+    let (code, message) = why(&["--kind", "candidates", "--project", "admin"]).await;
+    assert!(code == Some(0) && message.contains(GLOBAL), "{message}");
+    let (code, message) = why(&["req-5c0bfa84-6b1c-4bbd-9d2f-000000000000"]).await;
+    assert!(code == Some(1) && message.contains("This process knows no request"), "{message}");
 }
 
 /// Each process keeps what it has answered itself.
@@ -467,21 +467,24 @@ async fn the_command_asks_one_replica_after_the_other() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.arg("why").args(arguments).env("BERTH_PLACEMENT_URL", environment);
         let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-        let told = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(told).unwrap())
+        let message = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(message).unwrap())
     };
     let both = ["--url", &urls[0], "--url", &urls[1], GLOBAL];
-    for (succeeds, told) in [why(&both, "").await, why(&[GLOBAL], &urls.join(" ")).await] {
+    for (succeeds, message) in [why(&both, "").await, why(&[GLOBAL], &urls.join(" ")).await] {
         let first = format!("recorded by {}\n", urls[1]);
-        assert!(succeeds && told.starts_with(&first) && told.contains("\nTHEN\n"), "{told}");
+        assert!(
+            succeeds && message.starts_with(&first) && message.contains("\nTHEN\n"),
+            "{message}"
+        );
     }
-    let (_, told) = why(&[GLOBAL, "--json"], &urls.join(" ")).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told[0]["replica"], urls[1]);
-    let (succeeds, told) = why(&both[..4], "").await;
+    let (_, message) = why(&[GLOBAL, "--json"], &urls.join(" ")).await;
+    let message: Value = serde_json::from_str(&message).unwrap();
+    assert_eq!(message[0]["replica"], urls[1]);
+    let (succeeds, message) = why(&both[..4], "").await;
     let lists = [format!("{}\nNo request", urls[0]), format!("{}\nTIME", urls[1])];
-    assert!(succeeds && lists.iter().all(|it| told.contains(it)), "{told}");
+    assert!(succeeds && lists.iter().all(|it| message.contains(it)), "{message}");
     let twice = ["--url", &urls[0], "--url", &urls[0], GLOBAL];
-    let (succeeds, told) = why(&twice, "").await;
-    assert!(!succeeds && told.matches("knows no request").count() == 2, "{told}");
+    let (succeeds, message) = why(&twice, "").await;
+    assert!(!succeeds && message.matches("knows no request").count() == 2, "{message}");
 }

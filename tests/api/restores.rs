@@ -108,11 +108,11 @@ fn run(program: &PathBuf, cluster: &Cluster, arguments: &[&str]) -> Vec<u8> {
             .args(arguments)
             .output()
             .unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        if told.contains("deadlock detected") {
+        let message = String::from_utf8_lossy(&output.stderr);
+        if message.contains("deadlock detected") {
             continue;
         }
-        assert!(output.status.success(), "{told}");
+        assert!(output.status.success(), "{message}");
         return output.stdout;
     }
 }

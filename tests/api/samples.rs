@@ -133,7 +133,7 @@ fn check_headers(story: &Story, step: &Step, given: &axum::http::HeaderMap, name
     for header in &story.checked_headers {
         wanted.entry(header.clone()).or_insert(None);
     }
-    let asked = match step.microversion.as_deref() {
+    let request = match step.microversion.as_deref() {
         None => "1.0",
         Some("latest") => "1.39",
         Some(version) => version,
@@ -141,7 +141,7 @@ fn check_headers(story: &Story, step: &Step, given: &axum::http::HeaderMap, name
     for (header, wanted) in wanted {
         let given = given.get(&header).map(|value| value.to_str().unwrap());
         let wanted = wanted.map(|wanted| {
-            wanted.replace("{base}", "http://localhost").replace("{microversion}", asked)
+            wanted.replace("{base}", "http://localhost").replace("{microversion}", request)
         });
         let fine = match wanted.as_deref() {
             Some("*") => given.is_some(),
@@ -230,7 +230,7 @@ impl Rules<'_> {
 
 #[test]
 fn every_sample_is_part_of_the_story() {
-    let told: BTreeSet<String> = story()
+    let output: BTreeSet<String> = story()
         .steps
         .into_iter()
         .flat_map(|step| {
@@ -256,5 +256,5 @@ fn every_sample_is_part_of_the_story() {
             there.insert(name);
         }
     }
-    assert_eq!(there, told);
+    assert_eq!(there, output);
 }

@@ -232,8 +232,8 @@ async fn survivors_are_served(berth: &Berth, version: i64) {
     });
     assert_eq!(held["allocations"], allocations);
     let owner = json!(["project", "user", "INSTANCE", 2]);
-    let told = ["project_id", "user_id", "consumer_type", "consumer_generation"];
-    assert_eq!(json!(told.map(|key| held[key].clone())), owner);
+    let output = ["project_id", "user_id", "consumer_type", "consumer_generation"];
+    assert_eq!(json!(output.map(|key| held[key].clone())), owner);
     let held = berth.get(&provider("a2", "/allocations")).await.expect(200).json();
     let by_consumer = json!({
         key("c1"): {"consumer_generation": 2, "resources": {"VCPU": 4}},

@@ -141,7 +141,7 @@ fn unasked(since: Instant) -> usize {
 }
 
 /// Returns the statements of one request: whether it had a refresh, and the others.
-async fn asked(berth: &Berth, path: &str) -> (bool, Vec<String>) {
+async fn statements_of(berth: &Berth, path: &str) -> (bool, Vec<String>) {
     let since = Instant::now();
     // This makes a refresh for sure.
     berth.get("/resource_providers").await.expect(200);
@@ -207,7 +207,7 @@ async fn a_read_of_providers_is_one_refresh() {
         "/traits/HW_CPU_X86_AVX2",
     ];
     for path in of_host.iter().map(String::as_str).chain(others) {
-        let (refreshed, others) = asked(&berth, path).await;
+        let (refreshed, others) = statements_of(&berth, path).await;
         assert!(refreshed, "{path}");
         assert_eq!(others, [""; 0], "{path}");
     }
@@ -221,7 +221,7 @@ async fn a_read_of_allocations_in_memory_is_one_refresh() {
     berth.claim(consumer, None, &[(host, "VCPU", 1)]).await.expect(204);
     let of_host = format!("/resource_providers/{}/allocations", host.0);
     for path in [format!("/allocations/{consumer}"), of_host] {
-        let (refreshed, others) = asked(&berth, &path).await;
+        let (refreshed, others) = statements_of(&berth, &path).await;
         assert!(refreshed && others.is_empty(), "{path}: {others:?}");
     }
 }
@@ -260,7 +260,7 @@ async fn a_read_of_consumers_is_one_query() {
     let of_host = format!("/resource_providers/{}/allocations", host.0);
     let of_consumer = format!("/allocations/{consumer}");
     for path in [&of_consumer, "/usages?project_id=project", &of_host] {
-        let (_, others) = asked(&berth, path).await;
+        let (_, others) = statements_of(&berth, path).await;
         assert_eq!(others.len(), 1, "{path}: {others:?}");
     }
 }

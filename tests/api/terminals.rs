@@ -22,8 +22,8 @@ async fn run(server: &Server, command: &str, arguments: &[&str]) -> (bool, Strin
     let mut program = Command::new(env!("CARGO_BIN_EXE_berth"));
     program.args([command, "--url", &url]).args(arguments);
     let output = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(told).unwrap())
+    let message = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(message).unwrap())
 }
 
 fn claim(cores: u32) -> Value {
@@ -44,8 +44,8 @@ async fn cloud(server: &Server) {
         ),
         ("PUT", format!("/allocations/{CONSUMER}"), claim(6)),
     ] {
-        let (status, told) = server.ask(method, &path, Some(&body)).await.unwrap();
-        assert!((200..300).contains(&status), "{method} {path}: {status} {told}");
+        let (status, output) = server.ask(method, &path, Some(&body)).await.unwrap();
+        assert!((200..300).contains(&status), "{method} {path}: {status} {output}");
     }
     let url = format!("http://{}/allocations/{OTHER}", server.address);
     let refused = server
@@ -98,11 +98,11 @@ async fn names_do_nothing_to_a_terminal() {
             ],
         ),
     ] {
-        let (succeeds, told) = run(&server, command, arguments).await;
-        assert!(succeeds, "{command} {arguments:?}: {told}");
-        let is_forged = told.lines().any(|line| line.starts_with("forged"));
-        assert!(!told.contains(acts) && !is_forged, "{command} {arguments:?}: {told}");
-        assert!(told.contains(WRITTEN), "{command} {arguments:?}: {told}");
+        let (succeeds, output) = run(&server, command, arguments).await;
+        assert!(succeeds, "{command} {arguments:?}: {output}");
+        let is_forged = output.lines().any(|line| line.starts_with("forged"));
+        assert!(!output.contains(acts) && !is_forged, "{command} {arguments:?}: {output}");
+        assert!(output.contains(WRITTEN), "{command} {arguments:?}: {output}");
     }
     for (command, arguments) in [
         ("ls", ["--classes", "VCPU"].as_slice()),
@@ -114,10 +114,13 @@ async fn names_do_nothing_to_a_terminal() {
         ("moves", &["resources=VCPU:8", "--victim", "type:INSTANCE"]),
     ] {
         let arguments = [arguments, &["--format", "json"]].concat();
-        let (succeeds, told) = run(&server, command, &arguments).await;
-        assert!(succeeds, "{command} {arguments:?}: {told}");
-        assert!(!told.contains(acts) && told.contains(JSON), "{command} {arguments:?}: {told}");
-        let _: Value = serde_json::from_str(&told).unwrap();
+        let (succeeds, output) = run(&server, command, &arguments).await;
+        assert!(succeeds, "{command} {arguments:?}: {output}");
+        assert!(
+            !output.contains(acts) && output.contains(JSON),
+            "{command} {arguments:?}: {output}"
+        );
+        let _: Value = serde_json::from_str(&output).unwrap();
     }
 }
 

@@ -287,15 +287,15 @@ fn files_that_do_not_fit_are_refused_with_their_names() {
     let missing = directory.path().join("missing.pem");
     for path in [&empty, &missing] {
         let name = path.display().to_string();
-        let told = with(|files, path| files.cert = path, path);
-        assert!(told.starts_with(&format!("--tls-cert {name}")), "{told}");
-        let told = with(|files, path| files.key = path, path);
-        assert!(told.starts_with(&format!("--tls-key {name}")), "{told}");
-        let told = with(|files, path| files.client_ca = Some(path), path);
-        assert!(told.starts_with(&format!("--tls-client-ca {name}")), "{told}");
+        let output = with(|files, path| files.cert = path, path);
+        assert!(output.starts_with(&format!("--tls-cert {name}")), "{output}");
+        let output = with(|files, path| files.key = path, path);
+        assert!(output.starts_with(&format!("--tls-key {name}")), "{output}");
+        let output = with(|files, path| files.client_ca = Some(path), path);
+        assert!(output.starts_with(&format!("--tls-client-ca {name}")), "{output}");
     }
-    let told = with(|files, path| files.key = path, &other);
-    assert!(told.contains("do not match"), "{told}");
+    let output = with(|files, path| files.key = path, &other);
+    assert!(output.contains("do not match"), "{output}");
 }
 
 #[test]
@@ -327,8 +327,8 @@ fn half_of_the_files_are_refused() {
     for option in ["--tls-cert", "--tls-key", "--tls-client-ca"] {
         let given = ["berth", "serve", &format!("{option}=/nowhere.pem")].map(Into::into);
         let Command::Serve(config) = berth::cli::parse(&given).unwrap().command else { panic!() };
-        let told = config.check().unwrap_err();
-        assert_eq!(told, "TLS needs both --tls-cert and --tls-key", "{option}");
+        let output = config.check().unwrap_err();
+        assert_eq!(output, "TLS needs both --tls-cert and --tls-key", "{option}");
     }
 }
 

@@ -293,14 +293,14 @@ async fn a_trace_is_recorded_if_the_client_records_it() {
 /// A Keystone that takes every token for an administrator's. It notes the headers of questions.
 #[derive(Clone, Default)]
 struct Keystone {
-    asked: Arc<Mutex<Vec<HeaderMap>>>,
+    requests: Arc<Mutex<Vec<HeaderMap>>>,
     /// Time that validating a token takes.
     slowness: Duration,
 }
 
 impl Keystone {
     async fn start(slowness: Duration) -> (Self, String) {
-        let keystone = Self { asked: Arc::default(), slowness };
+        let keystone = Self { requests: Arc::default(), slowness };
         let router = axum::Router::new().fallback(Self::answer).with_state(keystone.clone());
         let address = listen(router).await;
         (keystone, format!("http://{address}"))
@@ -309,7 +309,7 @@ impl Keystone {
     async fn answer(State(keystone): State<Self>, request: Request) -> Response {
         let (head, body) = request.into_parts();
         to_bytes(body, usize::MAX).await.unwrap();
-        keystone.asked.lock().unwrap().push(head.headers);
+        keystone.requests.lock().unwrap().push(head.headers);
         let token = json!({"token": {
             "user": {"id": "u"}, "project": {"id": "p"}, "roles": [{"name": "admin"}],
             "expires_at": "2999-01-01T00:00:00Z",
@@ -341,7 +341,7 @@ impl Keystone {
 
     /// The trace contexts of all questions since the last time.
     fn contexts(&self) -> Vec<(String, String)> {
-        let headers = std::mem::take(&mut *self.asked.lock().unwrap());
+        let headers = std::mem::take(&mut *self.requests.lock().unwrap());
         let text = |headers: &HeaderMap, name: &str| {
             headers.get(name).map_or_else(String::new, |it| it.to_str().unwrap().to_owned())
         };
@@ -378,10 +378,10 @@ async fn requests_to_keystone_carry_the_trace() {
         }
         let trace = collector.trace(&client).await;
         assert_eq!(trace.tree(), "GET /traits: authenticate(queue keystone) refresh render");
-        let asked = trace.named("keystone");
-        assert_eq!(asked.kind, SpanKind::Client as i32);
-        assert_eq!(*parent, format!("00-{}-{}-01", client.trace, hex(&asked.span_id)));
-        let found = attributes(&asked.attributes);
+        let exchange = trace.named("keystone");
+        assert_eq!(exchange.kind, SpanKind::Client as i32);
+        assert_eq!(*parent, format!("00-{}-{}-01", client.trace, hex(&exchange.span_id)));
+        let found = attributes(&exchange.attributes);
         assert_eq!(found["http.response.status_code"], 200);
         assert_eq!(found["url.path"], "/v3/auth/tokens");
     }

@@ -51,8 +51,8 @@ async fn the_list_is_filtered_by_name_and_by_use() {
     let host = berth.host("host", &[]).await;
     berth.put(&path(host), body(0, &["CUSTOM_USED"])).await.expect(200);
     let list = async |query: &str| {
-        let told = berth.get(&format!("/traits?{query}")).await.expect(200).json();
-        serde_json::from_value::<Vec<String>>(told["traits"].clone()).unwrap()
+        let shown = berth.get(&format!("/traits?{query}")).await.expect(200).json();
+        serde_json::from_value::<Vec<String>>(shown["traits"].clone()).unwrap()
     };
     assert_eq!(list("name=in:CUSTOM_FREE,CUSTOM_NONE").await, ["CUSTOM_FREE"]);
     assert_eq!(list("associated=true").await, ["CUSTOM_USED"]);

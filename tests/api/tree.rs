@@ -12,21 +12,21 @@ async fn tree(server: &Server, arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["tree", "--url", &url]).args(arguments).env("NO_COLOR", "1");
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let told = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(told).unwrap())
+    let message = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(message).unwrap())
 }
 
 async fn send(server: &Server, method: &str, path: &str, body: Value) {
-    let (status, told) = server.ask(method, path, Some(&body)).await.unwrap();
-    assert!((200..300).contains(&status), "{method} {path}: {status} {told}");
+    let (status, output) = server.ask(method, path, Some(&body)).await.unwrap();
+    assert!((200..300).contains(&status), "{method} {path}: {status} {output}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tree_is_found_by_the_name_of_any_provider_in_it() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path()).await;
-    let (_, told) = tree(&server, &[]).await;
-    assert_eq!(told, "There are no resource providers.\n");
+    let (_, output) = tree(&server, &[]).await;
+    assert_eq!(output, "There are no resource providers.\n");
 
     let uuid = |nth: u32| format!("00000000-0000-0000-0000-00000000000{nth}");
     for (nth, name, parent) in [(1, "host", None), (2, "numa & 0", Some(1)), (3, "other", None)] {
@@ -56,15 +56,15 @@ host  00000000-0000-0000-0000-000000000001
     let other = "other  00000000-0000-0000-0000-000000000003\n";
     assert_eq!(tree(&server, &[]).await, (true, format!("{expected}{other}")));
 
-    let (_, told) = tree(&server, &["host", "--format", "json"]).await;
-    let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!(told[1]["usages"], json!({"VCPU": 7}));
+    let (_, output) = tree(&server, &["host", "--format", "json"]).await;
+    let output: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(output[1]["usages"], json!({"VCPU": 7}));
 
     for (arguments, expected) in [
         (["nobody"].as_slice(), "there is no resource provider nobody"),
         (&["--limit", "2"], "there are 3 providers: name one of them, or raise --limit"),
     ] {
-        let (succeeds, told) = tree(&server, arguments).await;
-        assert!(!succeeds && told.contains(expected), "{told}");
+        let (succeeds, output) = tree(&server, arguments).await;
+        assert!(!succeeds && output.contains(expected), "{output}");
     }
 }

@@ -172,13 +172,13 @@ async fn every_early_answer_leaves_the_connection_at_the_next_request() {
     let body = "x".repeat(100_000);
     for (api, request, headers, status) in early {
         let whole = head(request, &format!("{headers}content-length: {}\r\n", body.len()));
-        let told = goes_on(&served, api, &whole, &body).await;
-        assert!(told.starts_with(&format!("http/1.1 {status} ")), "{request:.60}: {told}");
+        let output = goes_on(&served, api, &whole, &body).await;
+        assert!(output.starts_with(&format!("http/1.1 {status} ")), "{request:.60}: {output}");
         if status != 400 {
             let chunked = head(request, &format!("{headers}transfer-encoding: chunked\r\n"));
             let body = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
-            let told = goes_on(&served, api, &chunked, &body).await;
-            assert!(told.starts_with(&format!("http/1.1 {status} ")), "{request:.60}: {told}");
+            let output = goes_on(&served, api, &chunked, &body).await;
+            assert!(output.starts_with(&format!("http/1.1 {status} ")), "{request:.60}: {output}");
         }
     }
     served.stop().await;
@@ -200,8 +200,8 @@ async fn a_server_that_is_full_leaves_the_connection_at_the_next_request() {
         loop {
             // The first request may not have arrived yet, or it may have met the one that was sent
             // here, and was refused itself.
-            let told = goes_on(&served, api, &head, "{}").await;
-            if told.starts_with("http/1.1 503 ") {
+            let output = goes_on(&served, api, &head, "{}").await;
+            if output.starts_with("http/1.1 503 ") {
                 break;
             }
             let refused = timeout(Duration::from_millis(10), busy.read_u8()).await;
@@ -223,9 +223,9 @@ async fn requests_after_an_unread_body_get_responses_in_order() {
     let put = head("PUT /traits/CUSTOM_X", &format!("{ADMIN}{JSON}content-length: 2\r\n"));
     let none = head("PUT /nowhere", &format!("{ADMIN}{JSON}transfer-encoding: chunked\r\n"));
     let all = format!("{put}{{}}{none}2\r\n{{}}\r\n0\r\n\r\n{put}{{}}{}", get("/"));
-    let told = served.say(all).await;
-    let statuses: Vec<&str> = told.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
-    assert_eq!(statuses, ["201", "404", "204", "200"], "{told}");
+    let output = served.say(all).await;
+    let statuses: Vec<&str> = output.split("HTTP/1.1 ").skip(1).map(|it| &it[..3]).collect();
+    assert_eq!(statuses, ["201", "404", "204", "200"], "{output}");
     served.stop().await;
 }
 
@@ -243,9 +243,9 @@ async fn an_unused_body_gets_no_100_continue() {
         let mut stream = connect(&served, api).await;
         let head = head(request, &format!("{headers}{JSON}{expect}"));
         stream.write_all(head.as_bytes()).await.unwrap();
-        let told = rest(&mut stream).await.to_lowercase();
-        assert!(told.starts_with(&format!("http/1.1 {status} ")), "{told}");
-        assert!(told.contains("\r\nconnection: close\r\n"), "{told}");
+        let output = rest(&mut stream).await.to_lowercase();
+        assert!(output.starts_with(&format!("http/1.1 {status} ")), "{output}");
+        assert!(output.contains("\r\nconnection: close\r\n"), "{output}");
     }
     // A body that is read is requested by 100, and the connection stays open.
     let mut stream = connect(&served, Api::Placement).await;
@@ -290,9 +290,9 @@ async fn a_rest_beyond_the_bounds_ends_the_connection_with_a_word() {
         stream.write_all(head.as_bytes()).await.unwrap();
         tokio::time::sleep(LATER).await;
         stream.write_all(body.as_bytes()).await.unwrap();
-        let told = answer(&mut stream, "POST").await;
-        assert!(told.starts_with(&format!("http/1.1 {status} ")), "{told}");
-        assert!(told.contains("\r\nconnection: close\r\n"), "{framing}{told}");
+        let output = answer(&mut stream, "POST").await;
+        assert!(output.starts_with(&format!("http/1.1 {status} ")), "{output}");
+        assert!(output.contains("\r\nconnection: close\r\n"), "{framing}{output}");
         assert_eq!(rest(&mut stream).await, "");
     }
     served.stop().await;
@@ -310,9 +310,10 @@ async fn a_malformed_request_is_refused_in_the_form_of_its_api() {
         for (api, status) in [(Api::Placement, "/errors/0/status"), (Api::Planner, "/code")] {
             let mut stream = connect(&served, api).await;
             stream.write_all(malformed.as_bytes()).await.unwrap();
-            let told = answer(&mut stream, "GET").await;
-            assert!(told.starts_with("http/1.1 400 "), "{told}");
-            let body: Value = serde_json::from_str(told.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+            let output = answer(&mut stream, "GET").await;
+            assert!(output.starts_with("http/1.1 400 "), "{output}");
+            let body: Value =
+                serde_json::from_str(output.split("\r\n\r\n").nth(1).unwrap()).unwrap();
             assert_eq!(body.pointer(status), Some(&Value::from(400)), "{malformed}{body}");
         }
     }

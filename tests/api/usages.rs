@@ -32,8 +32,8 @@ async fn the_usage_of_a_project_has_the_classes_in_use() {
         berth.put(&format!("/allocations/{}", Uuid::new_v4()), body).await.expect(204);
     }
     let usages = async |query: &str| {
-        let told = berth.at("1.37").get(&format!("/usages?{query}")).await.expect(200).json();
-        told["usages"].clone()
+        let shown = berth.at("1.37").get(&format!("/usages?{query}")).await.expect(200).json();
+        shown["usages"].clone()
     };
     assert_eq!(usages("project_id=project").await, json!({"VCPU": 3}));
     assert_eq!(usages("project_id=project&user_id=other").await, json!({"VCPU": 2}));

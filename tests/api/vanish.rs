@@ -283,10 +283,10 @@ async fn a_reset_ends_an_answer_and_the_end_of_sending_does_not() {
     let (mut stream, status) = follow().await;
     assert_eq!(status, "HTTP/1.1 200 ");
     berth.host("late", &[]).await;
-    let mut told = Vec::new();
-    while !told.windows(4).any(|it| it == b"late") {
-        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut told)).await;
-        assert_ne!(read.unwrap().unwrap(), 0, "{}", String::from_utf8_lossy(&told));
+    let mut output = Vec::new();
+    while !output.windows(4).any(|it| it == b"late") {
+        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut output)).await;
+        assert_ne!(read.unwrap().unwrap(), 0, "{}", String::from_utf8_lossy(&output));
     }
     assert_ne!(follow().await.1, "HTTP/1.1 200 ", "one project has one place");
     stream.set_zero_linger().unwrap();

@@ -34,20 +34,20 @@ async fn every_field_is_checked() {
     let admin = site.admin();
     create(&admin, "g").await;
     let whole = json!({"name": "n", "type": "exclusivity", "level": "host", "description": "d"});
-    let mut asked = Vec::new();
+    let mut request = Vec::new();
     for value in values() {
         for key in ["name", "type", "level", "description", "other"] {
             let mut body = whole.clone();
             body[key] = value.clone();
-            asked.push(("POST", "/v1/groups", body));
+            request.push(("POST", "/v1/groups", body));
         }
-        asked.push(("PUT", "/v1/groups/g", json!({"description": value})));
-        asked.push(("PUT", "/v1/groups/g", json!({"other": value})));
-        asked.push(("PUT", "/v1/groups/g/members", json!({"members": value})));
-        asked.push(("PUT", "/v1/groups/g/members", json!({"members": [value]})));
-        asked.push(("PUT", "/v1/groups/g/members", json!({"members": [], "other": value})));
+        request.push(("PUT", "/v1/groups/g", json!({"description": value})));
+        request.push(("PUT", "/v1/groups/g", json!({"other": value})));
+        request.push(("PUT", "/v1/groups/g/members", json!({"members": value})));
+        request.push(("PUT", "/v1/groups/g/members", json!({"members": [value]})));
+        request.push(("PUT", "/v1/groups/g/members", json!({"members": [], "other": value})));
     }
-    for (method, path, body) in asked {
+    for (method, path, body) in request {
         let text = body.to_string();
         let answer = admin.ask(method, path, Some(text.clone().into_bytes())).await;
         // Some values are fine where they stand.

@@ -57,12 +57,12 @@ async fn a_cap_holds_however_many_ask_at_once() {
     let site = Site::with(options()).await;
     site.racks(1, 2, [64, 1, 1]).await;
     let other = Site::over(&site.database, options()).await;
-    let asked = (0..24).map(|nth| {
+    let request = (0..24).map(|nth| {
         let asker = if nth % 2 == 0 { site.tenant("p") } else { other.tenant("p") };
         let stack = format!("s{nth}");
         async move { asker.post("/v1/plans", plan(&stack, servers(&stack, 1))).await.status }
     });
-    let statuses = join_all(asked).await;
+    let statuses = join_all(request).await;
     let count = |status| statuses.iter().filter(|it| **it == status).count();
     assert_eq!((count(201), count(409)), (5, 19), "{statuses:?}");
     assert_eq!(site.tenant("p").get("/v1/plans").await.json().as_array().unwrap().len(), 5);

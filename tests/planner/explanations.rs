@@ -135,15 +135,15 @@ async fn stored_groups_are_named() {
     });
     tenant.post("/v1/plans", plan("first", first)).await.expect(201);
     let next = json!({"c": server("c", 8), "n": stored("near", &["c"])});
-    let (told, body) = refused(&tenant, next).await;
+    let (output, body) = refused(&tenant, next).await;
     assert_eq!(
-        told,
+        output,
         "server c fits on none of 2 hosts: VCPU is short on 2 (8 needed, at most 7 of 8 free, on r01h01)"
     );
     assert_eq!(counts(&body).len(), 3, "{body}");
-    let told = why_of(&tenant, server("c", 1)).await;
+    let output = why_of(&tenant, server("c", 1)).await;
     assert_eq!(
-        told,
+        output,
         "server c fits on none of 2 hosts: 1 is kept for exclusivity group vault, \
          VCPU is short on 1 (1 needed, at most 0 of 8 free, on r01h02)"
     );
@@ -341,10 +341,10 @@ async fn an_explanation_names_exactly_the_obstacles() {
             continue;
         }
         refusals += 1;
-        let said = answer.explanation(409);
+        let message = answer.explanation(409);
         let things = things(&answer.json());
         let all: Vec<&Value> = things.iter().collect();
-        assert!(!fits(&admin, only(&resources, &all)).await, "{said}\n{resources:?}");
+        assert!(!fits(&admin, only(&resources, &all)).await, "{message}\n{resources:?}");
         let evenly = evenly(&resources, &things);
         for (nth, thing) in things.iter().enumerate() {
             *seen.entry(thing["constraint"].as_str().unwrap().to_owned()).or_insert(0) += 1;
@@ -361,7 +361,10 @@ async fn an_explanation_names_exactly_the_obstacles() {
                 .collect();
             let rest = only(&resources, &rest);
             let is_empty = rest.as_object().unwrap().is_empty();
-            assert!(is_empty || fits(&admin, rest).await, "without {thing}: {said}\n{resources:?}");
+            assert!(
+                is_empty || fits(&admin, rest).await,
+                "without {thing}: {message}\n{resources:?}"
+            );
         }
     }
     for constraint in [

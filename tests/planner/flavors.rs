@@ -31,8 +31,8 @@ async fn the_classic_ones_are_there_from_the_start() {
     assert_eq!(names(&site).await, CLASSIC);
     let table = flavor(&site, &["list"]).await.unwrap();
     assert!(table.starts_with("name       id  vcpus  ram "), "{table}");
-    let asked = ["m1.tiny", "2", "no", "m1.small"].map(str::to_owned);
-    let named = site.app().store.flavors_named(&asked).await.unwrap();
+    let request = ["m1.tiny", "2", "no", "m1.small"].map(str::to_owned);
+    let named = site.app().store.flavors_named(&request).await.unwrap();
     let named: Vec<(&str, i32)> = named.iter().map(|it| (it.name.as_str(), it.ram_mb)).collect();
     assert_eq!(named, [("m1.small", 2048), ("m1.tiny", 512)]);
 }
@@ -147,11 +147,11 @@ async fn a_server_sets_those_of_its_file() {
     drop(server);
     // A wrong file is reported before anything is served.
     std::fs::write(&file, "[flavors.new]\nvcpus = 1\n").unwrap();
-    let told = Command::new(env!("CARGO_BIN_EXE_berth"))
+    let message = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["config", "check", &option])
         .env_clear()
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&told.stderr);
-    assert!(!told.status.success() && words.contains("missing field `ram`"), "{words}");
+    let words = String::from_utf8_lossy(&message.stderr);
+    assert!(!message.status.success() && words.contains("missing field `ram`"), "{words}");
 }

@@ -265,8 +265,8 @@ async fn r67_r68_the_placement_api_keeps_strangers_out_of_exclusive_hosts() {
     // Strangers are refused, also as one of several.
     let stranger = Uuid::new_v4();
     let path = format!("/allocations/{stranger}");
-    let told = site.placement().put(&path, claim(providers[kept], 1)).await.expect(409).text();
-    assert!(told.contains("own"), "{told}");
+    let output = site.placement().put(&path, claim(providers[kept], 1)).await.expect(409).text();
+    assert!(output.contains("own"), "{output}");
     let both = json!({
         stranger.to_string(): claim(providers[kept], 1),
         Uuid::new_v4().to_string(): claim(providers[1 - kept], 1),

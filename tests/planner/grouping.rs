@@ -148,7 +148,7 @@ async fn r63_groups_inside_of_groups() {
     assert_eq!(units(&made, "host", &["s1", "s2"]).len(), 2);
     assert_eq!(units(&made, "rack", &["s1", "s2"]).len(), 1);
     tenant.post("/v1/plans", plan("more", nested(3))).await.explanation(409);
-    for (one, other, told) in [
+    for (one, other, message) in [
         (group("affinity", "rack", &["s1"]), group("affinity", "host", &["one"]), "grouping scope"),
         (
             group("affinity", "host", &["two"]),
@@ -158,7 +158,7 @@ async fn r63_groups_inside_of_groups() {
     ] {
         let senseless = and(and(servers(1, 1), "one", one), "two", other);
         let why = tenant.post("/v1/plans", plan("more", senseless)).await.explanation(400);
-        assert!(why.starts_with("Valet error: ") && why.contains(told), "{why}");
+        assert!(why.starts_with("Valet error: ") && why.contains(message), "{why}");
     }
     finish(&site, &before).await;
 }
@@ -234,9 +234,9 @@ async fn r67_exclusivity_is_closed_to_those_who_are_no_members() {
         [plan("stack", own("own")), plan("stack", and(servers(1, 1), "g", stored("own", &["s1"])))]
     {
         let why = tenant.post("/v1/plans", body).await.explanation(409);
-        let told =
+        let output =
             format!("Valet error: Tenant ID {PROJECT} not a member of exclusivity group 'own'");
-        assert!(why.starts_with(&told), "{why}");
+        assert!(why.starts_with(&output), "{why}");
     }
     let members = json!({"members": [PROJECT.to_uppercase()]});
     site.admin().put("/v1/groups/own/members", members).await.expect(201);
@@ -335,7 +335,7 @@ async fn r58_r59_groups_of_a_request_in_every_spelling_there_was() {
         assert_eq!(units(&made, "host", &["s1", "s2"]).len(), apart, "{kind}: {properties}");
         finish(&site, &before).await;
     }
-    for (properties, status, told) in [
+    for (properties, status, message) in [
         (json!({"group_type": "exclusivity"}), 400, "group_name must be used"),
         (json!({"group_type": "proximity"}), 400, "group_type 'proximity' is invalid."),
         (json!({"level": "host"}), 400, "Property 'group_type' must be specified."),
@@ -348,7 +348,7 @@ async fn r58_r59_groups_of_a_request_in_every_spelling_there_was() {
         assignment["properties"]["resources"] = both.clone();
         let body = plan("stack", and(servers(2, 1), "g", assignment));
         let why = tenant.post("/v1/plans", body).await.explanation(status);
-        assert!(why.starts_with("Valet error: ") && why.contains(told), "{why}");
+        assert!(why.starts_with("Valet error: ") && why.contains(message), "{why}");
     }
     finish(&site, &before).await;
 }

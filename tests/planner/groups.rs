@@ -95,8 +95,8 @@ async fn r12_name_and_type_stay() {
         (json!({"description": "d", "level": "rack"}), "unexpected extra items"),
         (json!({}), "-> top level has no data to validate against schema"),
     ] {
-        let told = admin.put(&path, body).await.explanation(400);
-        assert!(told.contains(why), "{told}");
+        let output = admin.put(&path, body).await.explanation(400);
+        assert!(output.contains(why), "{output}");
     }
     assert_eq!(admin.get(&path).await.expect(200).json()["group"], group);
 }
@@ -119,13 +119,13 @@ async fn r13_names_are_unique() {
 async fn r13_names_are_unique_among_concurrent_requests() {
     let site = Site::new().await;
     let admin = site.admin();
-    let asked = (0..20).map(|_| {
+    let request = (0..20).map(|_| {
         let admin = admin.clone();
         let body = json!({"name": "g", "type": "exclusivity"});
         tokio::spawn(async move { admin.post("/v1/groups", body).await })
     });
     let mut statuses = Vec::new();
-    for answer in asked.collect::<Vec<_>>() {
+    for answer in request.collect::<Vec<_>>() {
         let answer = answer.await.unwrap();
         if answer.status != 201 {
             assert_eq!(answer.explanation(400), "A group named g already exists");

@@ -95,7 +95,7 @@ async fn a_change_by_a_command_has_no_user() {
     let site = site().await;
     let made = site.command("group", &["create", "g", "--type", "affinity"]).await.unwrap();
     let made: Value = serde_json::from_str(&made).unwrap();
-    let told = entries(&site, made["id"].as_str().unwrap()).await;
-    assert_eq!(kinds(&told), ["group"]);
-    assert_eq!((&told[0].request_id, &told[0].user), (&None, &None));
+    let output = entries(&site, made["id"].as_str().unwrap()).await;
+    assert_eq!(kinds(&output), ["group"]);
+    assert_eq!((&output[0].request_id, &output[0].user), (&None, &None));
 }

@@ -92,8 +92,8 @@ async fn storm(sites: &[Arc<Site>], mut killer: Option<Killer>) {
     if let Some(killer) = &killer {
         println!("killed: {:?}", killer.kills);
     }
-    let (made, asked) = succeeded(&counts, &["create"]);
-    assert!(asked <= ASKED_PER_PLAN_MAX * (made + 1), "{made} plans were made of {asked}");
+    let (made, request) = succeeded(&counts, &["create"]);
+    assert!(request <= ASKED_PER_PLAN_MAX * (made + 1), "{made} plans were made of {request}");
     assert_eq!(deadlocks, 0, "transactions have waited for each other in a circle");
     calm(site).await;
 }

@@ -64,7 +64,7 @@ async fn build(placement: &str) {
 /// The responses of clients: the locations of a plan by its stack, or its deletion, and instances that have
 /// arrived. A request without a response may have been carried out: its stack does not count any more.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct Acknowledged {
     plans: Vec<(String, Value)>,
     deleted: Vec<String>,
     arrived: Vec<(Uuid, Value)>,
@@ -74,7 +74,7 @@ struct Told {
 struct Client {
     placement: String,
     planner: String,
-    told: Arc<Mutex<Told>>,
+    acknowledged: Arc<Mutex<Acknowledged>>,
     name: String,
     dice: Dice,
 }
@@ -94,16 +94,16 @@ impl Client {
             (0..=self.dice.below(3)).map(|nth| format!("{stack}-{nth}")).collect();
         let wanted = ids.iter().map(|id| (id.as_str(), server_in(1, &[])));
         let body = plan(stack, resources(wanted));
-        let (status, mut told) = self.plan("POST", "/v1/plans", &body).await?;
-        assert_eq!(status, 201, "{told}");
+        let (status, mut stored) = self.plan("POST", "/v1/plans", &body).await?;
+        assert_eq!(status, 201, "{stored}");
         let path = format!("/v1/plans/{stack}");
         if self.dice.happens(50) {
-            self.tell(stack, &told);
+            self.acknowledge(stack, &stored);
             let added = format!("{stack}-added");
             let body = json!({"plan_name": stack, "stack_id": stack, "resources": {},
                               "resources_update": {added: server_in(2, &[])}});
             self.forget(stack);
-            told = self.plan("PUT", &path, &body).await?.1;
+            stored = self.plan("PUT", &path, &body).await?.1;
         }
         if self.dice.happens(50) {
             let path = format!("/v1/placements/{}", ids[0]);
@@ -119,15 +119,15 @@ impl Client {
             let path = format!("/allocations/{instance}");
             let (status, why) = ask(&self.placement, "PUT", &path, Some(&body)).await?;
             assert_eq!(status, 204, "{why}");
-            self.told.lock().unwrap().arrived.push((instance, held));
+            self.acknowledged.lock().unwrap().arrived.push((instance, held));
         }
         if self.dice.happens(30) {
             let (status, _) = ask(&self.planner, "DELETE", &path, None).await?;
             assert_eq!(status, 204);
-            self.told.lock().unwrap().deleted.push(stack.to_owned());
+            self.acknowledged.lock().unwrap().deleted.push(stack.to_owned());
             return Some(());
         }
-        self.tell(stack, &told);
+        self.acknowledge(stack, &stored);
         Some(())
     }
 
@@ -135,12 +135,16 @@ impl Client {
         ask(&self.planner, method, path, Some(body)).await.filter(|(status, _)| *status != 503)
     }
 
-    fn tell(&self, stack: &str, plan: &Value) {
-        self.told.lock().unwrap().plans.push((stack.to_owned(), plan["placements"].clone()));
+    fn acknowledge(&self, stack: &str, plan: &Value) {
+        self.acknowledged
+            .lock()
+            .unwrap()
+            .plans
+            .push((stack.to_owned(), plan["placements"].clone()));
     }
 
     fn forget(&self, stack: &str) {
-        self.told.lock().unwrap().plans.retain(|(other, _)| other != stack);
+        self.acknowledged.lock().unwrap().plans.retain(|(other, _)| other != stack);
     }
 }
 
@@ -163,14 +167,14 @@ async fn a_killed_server_leaves_nothing_half_done() {
     let options = ["--planner-listen", planner.as_str()];
     let mut server = Server::start_with(directory.path(), &options).await;
     build(&server.address).await;
-    let told = Arc::new(Mutex::new(Told::default()));
+    let acknowledged = Arc::new(Mutex::new(Acknowledged::default()));
     for round in 0..KILLS {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|nth| {
                 let client = Client {
                     placement: server.address.clone(),
                     planner: planner.clone(),
-                    told: Arc::clone(&told),
+                    acknowledged: Arc::clone(&acknowledged),
                     name: format!("stack-{round}-{nth}"),
                     dice: Dice(
                         seed.wrapping_add(nth).wrapping_mul(u64::try_from(1 + round).unwrap()),
@@ -179,7 +183,7 @@ async fn a_killed_server_leaves_nothing_half_done() {
                 tokio::spawn(client.run())
             })
             .collect();
-        while told.lock().unwrap().arrived.len() < 3 * (round + 1) {
+        while acknowledged.lock().unwrap().arrived.len() < 3 * (round + 1) {
             assert!(clients.iter().all(|client| !client.is_finished()));
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -191,29 +195,29 @@ async fn a_killed_server_leaves_nothing_half_done() {
         server = Server::start_with(directory.path(), &options).await;
         let found = faults(&mut session(&server).await, Known::default).await;
         assert!(found.is_empty(), "{found:#?}");
-        let told = told.lock().unwrap().clone();
-        assert_acknowledged(&server.address, &planner, &told).await;
+        let acknowledged = acknowledged.lock().unwrap().clone();
+        assert_acknowledged(&server.address, &planner, &acknowledged).await;
     }
-    let told = told.lock().unwrap();
+    let acknowledged = acknowledged.lock().unwrap();
     println!(
         "{} plans, {} deleted, {} arrivals",
-        told.plans.len(),
-        told.deleted.len(),
-        told.arrived.len()
+        acknowledged.plans.len(),
+        acknowledged.deleted.len(),
+        acknowledged.arrived.len()
     );
 }
 
-async fn assert_acknowledged(placement: &str, planner: &str, told: &Told) {
-    for (stack, placements) in &told.plans {
+async fn assert_acknowledged(placement: &str, planner: &str, acknowledged: &Acknowledged) {
+    for (stack, placements) in &acknowledged.plans {
         let (status, plan) =
             ask(planner, "GET", &format!("/v1/plans/{stack}"), None).await.unwrap();
         assert_eq!((status, &plan["placements"]), (200, placements), "{stack}");
     }
-    for stack in &told.deleted {
+    for stack in &acknowledged.deleted {
         let answer = ask(planner, "GET", &format!("/v1/plans/{stack}"), None).await;
         assert_eq!(answer.unwrap().0, 404, "{stack}");
     }
-    for (instance, held) in &told.arrived {
+    for (instance, held) in &acknowledged.arrived {
         let path = format!("/allocations/{instance}");
         let now = ask(placement, "GET", &path, None).await.unwrap().1;
         assert_eq!(claimable(&now["allocations"]), *held, "{instance}");

@@ -43,7 +43,7 @@ async fn r20_members_that_come_at_once_are_all_added() {
     let site = Site::new().await;
     let admin = site.admin();
     create(&admin, "g").await;
-    let asked = (0..20_u128).map(|nth| {
+    let request = (0..20_u128).map(|nth| {
         let admin = admin.clone();
         // Half of them are another spelling of the other half.
         let id = Uuid::from_u128(0xfeed + nth / 2);
@@ -52,7 +52,7 @@ async fn r20_members_that_come_at_once_are_all_added() {
             admin.put("/v1/groups/g/members", json!({"members": [id]})).await.expect(201);
         })
     });
-    for answer in asked.collect::<Vec<_>>() {
+    for answer in request.collect::<Vec<_>>() {
         answer.await.unwrap();
     }
     assert_eq!(members(&admin).await.as_array().unwrap().len(), 10);

@@ -169,13 +169,13 @@ async fn r32_recommend_another_place_for_what_is_there() {
     let id = placement(&tenant, "a").await["id"].clone();
     for key in [json!(instance), json!("a"), id] {
         let body = json!({"resource_id": key});
-        let told = tenant.post("/v1/placements", body).await.expect(200).json();
-        let there = told["location"].as_str().unwrap().to_owned();
-        assert!(there != home && there != taken, "{told}");
+        let shown = tenant.post("/v1/placements", body).await.expect(200).json();
+        let there = shown["location"].as_str().unwrap().to_owned();
+        assert!(there != home && there != taken, "{shown}");
         let mut expected = placement(&tenant, "a").await;
         expected["current_location"] = json!(home);
         expected["location"] = json!(there);
-        assert_eq!(told, expected);
+        assert_eq!(shown, expected);
         // With that one excluded nothing is left, as the others stay where they are.
         let body = json!({"resource_id": key, "excluded_hosts": [there]});
         let why = tenant.post("/v1/placements", body).await.explanation(409);
@@ -203,10 +203,10 @@ async fn r32_recommend_a_place_for_an_instance_of_no_plan() {
     arrive(&site, instance, providers[0], 3).await;
     let before = usages(&site).await;
     let body = json!({"resource_id": instance});
-    let told = site.tenant("p").post("/v1/placements", body.clone()).await.expect(200).json();
+    let shown = site.tenant("p").post("/v1/placements", body.clone()).await.expect(200).json();
     let expected = (&json!("r01h02"), &json!("r01h01"));
-    assert_eq!((&told["location"], &told["current_location"]), expected);
-    assert_eq!(told["resource_id"], json!(instance));
+    assert_eq!((&shown["location"], &shown["current_location"]), expected);
+    assert_eq!(shown["resource_id"], json!(instance));
     // It is nothing to other projects.
     site.tenant("q").post("/v1/placements", body.clone()).await.explanation(404);
     site.admin().post("/v1/placements", body.clone()).await.expect(200);
@@ -226,9 +226,9 @@ async fn r32_what_is_recommended_keeps_to_the_groups() {
         "g": group("diversity", "host", &["a", "b", "c"]),
     });
     let made = create(&tenant, "stack", resources).await;
-    let told = tenant.post("/v1/placements", json!({"resource_id": "a"})).await.expect(200).json();
-    let there = told["location"].as_str().unwrap();
-    assert!(["a", "b", "c"].iter().all(|server| host(&made, server) != there), "{told}");
+    let body = tenant.post("/v1/placements", json!({"resource_id": "a"})).await.expect(200).json();
+    let there = body["location"].as_str().unwrap();
+    assert!(["a", "b", "c"].iter().all(|server| host(&made, server) != there), "{body}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

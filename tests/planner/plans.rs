@@ -465,13 +465,13 @@ async fn r86_concurrent_repeats_make_one_plan() {
     let site = Site::new().await;
     site.racks(1, 3, [9, 1, 1]).await;
     let before = usages(&site).await;
-    let asked = (0..10).map(|_| {
+    let request = (0..10).map(|_| {
         let tenant = site.tenant("p");
         let resources = json!({"a": server("a", 2), "b": server("b", 1)});
         tokio::spawn(async move { create(&tenant, "stack", resources).await })
     });
     let mut plans = Vec::new();
-    for made in asked.collect::<Vec<_>>() {
+    for made in request.collect::<Vec<_>>() {
         plans.push(made.await.unwrap());
     }
     assert!(plans.iter().all(|plan| *plan == plans[0]), "{plans:?}");

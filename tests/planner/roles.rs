@@ -154,8 +154,8 @@ async fn r03_r04_methods_of_plans_and_placements() {
             let answer = tenant.ask(method, path, None).await;
             assert_eq!((answer.status, answer.header("allow")), (405, allow), "{method} {path}");
             if method != "HEAD" {
-                let told = answer.explanation(405);
-                assert_eq!(told, format!("The {method} method is not allowed."));
+                let output = answer.explanation(405);
+                assert_eq!(output, format!("The {method} method is not allowed."));
             }
         }
     }

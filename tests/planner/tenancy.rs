@@ -49,8 +49,8 @@ async fn an_instance_of_another_project_is_as_one_that_does_not_exist() {
     // The hold was not taken over, and another host is recommended as for any hold.
     assert_eq!(allocations(&site, &held).await.as_object().unwrap().len(), 1);
     let body = json!({"resource_id": instance});
-    let asked = json!({"resource_id": instance, "locations": ["r01h01", "r01h02"]});
-    let recommended = other.post("/v1/placements", asked).await.expect(200).json();
+    let requested = json!({"resource_id": instance, "locations": ["r01h01", "r01h02"]});
+    let recommended = other.post("/v1/placements", requested).await.expect(200).json();
     assert_eq!(recommended["current_location"], "r01h01", "that of the hold");
     assert_eq!(recommended["id"], json!(held));
     // Its owner is not in anybody's way.
@@ -58,8 +58,8 @@ async fn an_instance_of_another_project_is_as_one_that_does_not_exist() {
     let reserved = reserve_for(&owner, "a", instance).await;
     assert_eq!(reserved["resource_id"], json!(instance));
     // An administrator's request finds the owner's placement.
-    let told = site.admin().post("/v1/placements", body).await.expect(200).json();
-    assert_eq!(told["id"], reserved["id"]);
+    let shown = site.admin().post("/v1/placements", body).await.expect(200).json();
+    assert_eq!(shown["id"], reserved["id"]);
     site.placement().delete(&format!("/allocations/{instance}")).await.expect(204);
     let listed = placements(&other).await;
     assert_eq!(listed.as_array().unwrap().len(), 2);

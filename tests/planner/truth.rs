@@ -81,10 +81,10 @@ const TRAITS: &str = "
 /// Servers that plans hold a place for are in the stored groups that the plans name. The tests name
 /// them with the server.
 const MEMBERS: &str = "
-    with asked as (
-        select p.id, asked.name from placements p join plans s on s.id = p.plan_id,
+    with requested as (
+        select p.id, requested.name from placements p join plans s on s.id = p.plan_id,
                jsonb_array_elements_text(s.document::jsonb -> 'resources' -> p.orchestration_id
-                   -> 'properties' -> 'metadata' -> 'valet' -> 'groups') as asked (name)
+                   -> 'properties' -> 'metadata' -> 'valet' -> 'groups') as requested (name)
         where not p.leaving and p.consumer = p.id
           and exists (select from consumers c where c.uuid = p.id)
     ), joined as (
@@ -93,9 +93,9 @@ const MEMBERS: &str = "
         where not p.leaving and p.consumer = p.id
           and exists (select from consumers c where c.uuid = p.id)
     )
-    select format('placement %s is not in %s', id, name) from (table asked except table joined) as it
+    select format('placement %s is not in %s', id, name) from (table requested except table joined) as it
     union all
-    select format('placement %s is in %s', id, name) from (table joined except table asked) as it";
+    select format('placement %s is in %s', id, name) from (table joined except table requested) as it";
 
 /// Every placement without an instance has its hold. $1: see [`Known::dropped`].
 const HELD: &str = "
@@ -332,8 +332,8 @@ impl Site {
                     self.admin().get(&format!("/v1/plans/{plan}")).await.expect(200).json(),
                 );
             }
-            let said = &plans[&plan]["placements"][&server]["location"];
-            assert_eq!(said.as_str(), host.as_deref(), "{server} of {plan}");
+            let message = &plans[&plan]["placements"][&server]["location"];
+            assert_eq!(message.as_str(), host.as_deref(), "{server} of {plan}");
         }
     }
 }

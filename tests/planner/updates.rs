@@ -372,7 +372,7 @@ async fn r45_which_actions_there_are_and_what_they_take() {
     let (site, before) = hosts_of_four(2).await;
     let admin = site.admin();
     let made = create(&admin, "stack", json!({"a": server("a", 1)})).await;
-    for (body, told) in [
+    for (body, message) in [
         (json!({"action": "grow", "resources": {}}), "(must be update or migrate)"),
         (json!({"action": 1, "resources": {}}), "(must be update or migrate)"),
         (json!({"action": null, "resources": {}}), "(must be update or migrate)"),
@@ -409,7 +409,7 @@ async fn r45_which_actions_there_are_and_what_they_take() {
         (json!({"action": "update", "resources": {}, "stack_id": "stack"}), "stack_id"),
     ] {
         let why = admin.put("/v1/plans/stack", body.clone()).await.explanation(400);
-        assert!(why.contains(told), "{body}: {why}");
+        assert!(why.contains(message), "{body}: {why}");
     }
     assert_eq!(show(&admin, "stack").await, made);
     finish(&site, &before).await;

@@ -45,7 +45,7 @@ impl Upkeep {
         for host in [two, one] {
             let host = format!("/resource_providers/{host}/inventories");
             let had = placement.get(&host).await.expect(200).json();
-            self.storm.note("tell inventories", &placement.put(&host, had).await);
+            self.storm.note("put inventories", &placement.put(&host, had).await);
         }
         let body = json!({"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX2"]});
         let traits = placement.put(&format!("{path}/traits"), body).await;

@@ -39,15 +39,15 @@ async fn site() -> (Site, Usages) {
 
 /// Fails unless an answer is a good one, or an error in words.
 #[track_caller]
-fn check_response(answer: &SiteResponse, asked: &str) {
-    let asked = asked.chars().take(300).collect::<String>();
-    assert!([200, 201, 400, 409].contains(&answer.status), "{asked}: {}", answer.text());
+fn check_response(answer: &SiteResponse, request: &str) {
+    let request = request.chars().take(300).collect::<String>();
+    assert!([200, 201, 400, 409].contains(&answer.status), "{request}: {}", answer.text());
     if answer.status >= 400 {
         let why = answer.explanation(answer.status);
-        assert!(!why.is_empty() && why.len() < 4000, "{asked}: {why}");
+        assert!(!why.is_empty() && why.len() < 4000, "{request}: {why}");
     }
-    if asked.contains("\\u0000") {
-        assert_eq!(answer.status, 400, "{asked}");
+    if request.contains("\\u0000") {
+        assert_eq!(answer.status, 400, "{request}");
     }
 }
 

@@ -180,7 +180,7 @@ impl Tables {
             });
         }
         let kept = self.clone();
-        let mut asked: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
+        let mut request: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
         for claim in claims {
             for (provider, class, amount) in &claim.wants {
                 let place = || (provider.to_string(), class.clone());
@@ -193,7 +193,7 @@ impl Tables {
                     let (provider, class) = place();
                     return Err(Refusal::ConstraintsViolated { provider, class });
                 }
-                let sum = asked.entry((*provider, class)).or_default();
+                let sum = request.entry((*provider, class)).or_default();
                 *sum += amount;
                 let used = kept.used(*provider, class);
                 let capacity =

@@ -101,13 +101,13 @@ fn understood(cloud: &str) {
         .env_clear()
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&check.stderr);
+    let message = String::from_utf8_lossy(&check.stderr);
     // The files of a cloud are not here.
-    assert!(check.status.success() || told.contains("No such file"), "{cloud}: {told}");
+    assert!(check.status.success() || message.contains("No such file"), "{cloud}: {message}");
     if cloud == "noauth" {
-        let told = String::from_utf8_lossy(&check.stdout);
+        let message = String::from_utf8_lossy(&check.stdout);
         let origin = format!("log-format = json ({}, line ", path.display());
-        assert!(told.contains(&origin), "{told}");
+        assert!(message.contains(&origin), "{message}");
     }
 }
 
@@ -123,10 +123,10 @@ fn the_manual_has_the_table() {
 
 #[test]
 fn other_databases_need_one_of_berths_own() {
-    let said = refusal(&import(&["devstack/placement.conf"], &[]));
-    assert!(said.contains("devstack/placement.conf:7"), "{said}");
-    assert!(said.contains("--database-url"), "{said}");
-    assert!(!said.contains("s3cret"), "{said}");
+    let message = refusal(&import(&["devstack/placement.conf"], &[]));
+    assert!(message.contains("devstack/placement.conf:7"), "{message}");
+    assert!(message.contains("--database-url"), "{message}");
+    assert!(!message.contains("s3cret"), "{message}");
 }
 
 #[test]
@@ -150,11 +150,14 @@ fn unsafe_drops_are_refused() {
         ("username = $username", "username"),
     ];
     for (line, option) in table {
-        let said = refusal(&imported(
+        let message = refusal(&imported(
             &format!("{NOAUTH}{KEYSTONE}{line}"),
             &[("OS_API__AUTH_STRATEGY", "keystone")],
         ));
-        assert!(said.contains(&format!("error: [keystone_authtoken] {option}")), "{line}: {said}");
+        assert!(
+            message.contains(&format!("error: [keystone_authtoken] {option}")),
+            "{line}: {message}"
+        );
     }
     for text in [
         "[DEFAULT]\nconfig_source = remote",
@@ -163,11 +166,11 @@ fn unsafe_drops_are_refused() {
     ] {
         refusal(&imported(&format!("{NOAUTH}{text}"), &[]));
     }
-    let said = refusal(&imported("[api]\nauth_strategy = noauth3", &[]));
-    assert!(said.contains("keystone, noauth2"), "{said}");
-    let said = refusal(&imported(&format!("{NOAUTH}s3cret"), &[]));
-    assert!(said.contains("placement.conf:3: the line has neither ="), "{said}");
-    assert!(!said.contains("s3cret"), "{said}");
+    let message = refusal(&imported("[api]\nauth_strategy = noauth3", &[]));
+    assert!(message.contains("keystone, noauth2"), "{message}");
+    let message = refusal(&imported(&format!("{NOAUTH}s3cret"), &[]));
+    assert!(message.contains("placement.conf:3: the line has neither ="), "{message}");
+    assert!(!message.contains("s3cret"), "{message}");
     refusal(&import(&["nowhere.conf"], &[]));
     let own = ["noauth/placement.conf", "--database-url", "mysql://u:s3cret@h/d"];
     assert!(!refusal(&import(&own, &[])).contains("s3cret"));

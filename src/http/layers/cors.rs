@@ -199,7 +199,7 @@ mod tests {
     fn a_preflight_response_allows_the_requested_method_and_headers() {
         let cors = cors(&[VALID]);
         let names = "x-auth-token, openstack-api-version,,ACCEPT";
-        let asked = headers(&[("origin", VALID), (METHOD, "GET"), (HEADERS, names)]);
+        let request = headers(&[("origin", VALID), (METHOD, "GET"), (HEADERS, names)]);
         let expected = headers(&[
             ("vary", "Origin"),
             ("access-control-allow-origin", VALID),
@@ -208,14 +208,14 @@ mod tests {
             ("access-control-allow-methods", "GET"),
             ("access-control-allow-headers", "x-auth-token,openstack-api-version,ACCEPT"),
         ]);
-        assert_eq!(cors.preflight(&Method::OPTIONS, &asked), Some(expected));
-        assert_eq!(cors.preflight(&Method::GET, &asked), None);
+        assert_eq!(cors.preflight(&Method::OPTIONS, &request), Some(expected));
+        assert_eq!(cors.preflight(&Method::GET, &request), None);
     }
 
     #[test]
     fn a_preflight_request_that_is_not_allowed_gets_no_headers() {
         let cors = cors(&[VALID]);
-        for asked in [
+        for request in [
             &[][..],
             &[("origin", VALID)],
             &[(METHOD, "GET")],
@@ -225,8 +225,8 @@ mod tests {
             &[("origin", VALID), (METHOD, "get")],
             &[("origin", VALID), (METHOD, "GET"), (HEADERS, "x-auth-token, x-other")],
         ] {
-            let response = cors.preflight(&Method::OPTIONS, &headers(asked));
-            assert_eq!(response, Some(HeaderMap::new()), "{asked:?}");
+            let response = cors.preflight(&Method::OPTIONS, &headers(request));
+            assert_eq!(response, Some(HeaderMap::new()), "{request:?}");
         }
     }
 

@@ -17,7 +17,7 @@ use super::{Access, Client, Limits, Microversion, Settings};
 struct Fake {
     url: String,
     issued: AtomicUsize,
-    asked: AtomicUsize,
+    received: AtomicUsize,
     /// Number of requests that are still refused.
     overloaded: AtomicUsize,
     at_once: AtomicUsize,
@@ -49,7 +49,7 @@ async fn respond(
         .into_response(),
         (_, "/nova/") => r#"{"versions": [{"id": "v2.1", "version": "2.96"}]}"#.into_response(),
         (_, "/placement/known") => {
-            fake.asked.fetch_add(1, Ordering::SeqCst);
+            fake.received.fetch_add(1, Ordering::SeqCst);
             let version = headers["openstack-api-version"].to_str().unwrap().to_owned();
             match token.as_deref() {
                 // The first token is revoked.
@@ -60,7 +60,7 @@ async fn respond(
             }
         }
         (_, "/placement/overloaded") => {
-            fake.asked.fetch_add(1, Ordering::SeqCst);
+            fake.received.fetch_add(1, Ordering::SeqCst);
             let left = fake.overloaded.load(Ordering::SeqCst);
             if left == 0 {
                 return "{}".into_response();
@@ -117,7 +117,7 @@ async fn the_catalog_leads_to_the_service_and_a_refused_token_is_renewed_once() 
     assert_eq!(response, json!({"token": "token-2", "version": "placement 1.38"}));
     client.read("/known", Microversion(38)).await.unwrap();
     assert_eq!(fake.issued.load(Ordering::SeqCst), 2);
-    assert_eq!(fake.asked.load(Ordering::SeqCst), 3);
+    assert_eq!(fake.received.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
@@ -126,11 +126,11 @@ async fn a_read_is_repeated_and_a_write_is_not() {
     let client = client(&fake);
     fake.overloaded.store(2, Ordering::SeqCst);
     assert_eq!(client.read("/overloaded", Microversion::MAX).await.unwrap(), json!({}));
-    assert_eq!(fake.asked.load(Ordering::SeqCst), 3);
+    assert_eq!(fake.received.load(Ordering::SeqCst), 3);
     fake.overloaded.store(1, Ordering::SeqCst);
     let sent = client.send(Method::PUT, "/overloaded", Microversion::MAX, Some(&json!({}))).await;
     assert_eq!(sent.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(fake.asked.load(Ordering::SeqCst), 4);
+    assert_eq!(fake.received.load(Ordering::SeqCst), 4);
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ fn terms_have_a_meaning_for_every_nesting() {
 #[test]
 fn meaningless_requests_are_refused() {
     let (host, rack) = (Level::Host, Level::Rack);
-    for (said, why) in [
+    for (message, why) in [
         (groups(&[(A, host, &[g(0)])]), GroupError::Cycle(0)),
         (
             groups(&[(A, host, &[g(1)]), (A, host, &[g(2)]), (D, host, &[s(0), g(0)])]),
@@ -109,13 +109,13 @@ fn meaningless_requests_are_refused() {
             GroupError::AloneTwice { server: 0 },
         ),
     ] {
-        assert_eq!(rules(&said, 2), Err(why), "{said:?}");
+        assert_eq!(rules(&message, 2), Err(why), "{message:?}");
     }
 }
 
 #[test]
 fn members_count_once_and_empty_groups_not_at_all() {
-    let said = groups(&[
+    let message = groups(&[
         (A, Level::Rack, &[s(1), s(0), s(1), g(2)]),
         (D, Level::Host, &[s(1), s(1), s(0)]),
         (A, Level::Host, &[]),
@@ -124,7 +124,7 @@ fn members_count_once_and_empty_groups_not_at_all() {
         (0, Rule::Together(Level::Rack, vec![0, 1])),
         (1, Rule::Apart(Level::Host, vec![vec![0], vec![1]])),
     ];
-    assert_eq!(rules(&said, 2), Ok(expected));
+    assert_eq!(rules(&message, 2), Ok(expected));
 }
 
 #[test]

@@ -251,8 +251,8 @@ pub fn programs() -> PathBuf {
     if let Some((_, newest)) = found.pop() {
         return newest;
     }
-    let told = Command::new("pg_config").arg("--bindir").output().unwrap().stdout;
-    Path::new(String::from_utf8(told).unwrap().trim()).to_owned()
+    let message = Command::new("pg_config").arg("--bindir").output().unwrap().stdout;
+    Path::new(String::from_utf8(message).unwrap().trim()).to_owned()
 }
 
 /// Leads new connections to a port that can be changed; old ones stay where they are, as they do at a

@@ -140,7 +140,7 @@ fn the_nearest_are_named() {
          cn4; VCPU:4; HW_X
          cn5; VCPU:7; HW_X",
     );
-    let asked = request("resources=VCPU:8&required=HW_X");
+    let requested = request("resources=VCPU:8&required=HW_X");
     for (most, expected) in [
         (2, vec![("cn3", Some(1)), ("cn5", Some(1))]),
         (
@@ -154,7 +154,7 @@ fn the_nearest_are_named() {
             ],
         ),
     ] {
-        let found = explain(&cloud.world(), &asked, most, |_| false).unwrap();
+        let found = explain(&cloud.world(), &requested, most, |_| false).unwrap();
         let near = found.near_misses.iter().map(|it| (it.host.as_str(), it.missing));
         assert_eq!(near.collect::<Vec<_>>(), expected);
         assert_eq!(found.near, 5);
@@ -182,13 +182,13 @@ fn the_closest_host_is_one_of_the_tree_that_the_group_asks_for() {
     ] {
         for suffix in ["", "1"] {
             let query = format!("resources{suffix}=VCPU:8&in_tree{suffix}={tree}");
-            let asked = request(&query);
-            let found = explain(&cloud.world(), &asked, 10, |_| false).unwrap();
+            let requested = request(&query);
+            let found = explain(&cloud.world(), &requested, 10, |_| false).unwrap();
             let counted = &found.conditions[0].counted;
             let most = counted.most.as_ref();
             let most = most.map(|most| (most.host.as_str(), most.shortage.available));
             assert_eq!((most, counted.hosts, counted.absent), (expected, 5, 1), "{query}");
-            let slow = funnel(&cloud.world(), &asked, |_| false);
+            let slow = funnel(&cloud.world(), &requested, |_| false);
             assert_eq!((&slow.conditions[0].most, slow.conditions[0].absent), (&counted.most, 1));
         }
     }

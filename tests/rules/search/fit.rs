@@ -279,9 +279,9 @@ fn unexamined_hosts_are_not_counted() {
     let lines: Vec<String> = (0..600).map(|host| format!("cn{host}; VCPU:3")).collect();
     let world = Cloud::new(&lines.join("\n")).world();
     let excluded = Excluded::default();
-    let asked = request("resources=VCPU:2");
+    let requested = request("resources=VCPU:2");
     let parameters =
-        CountParameters { request: &asked, excluded: &excluded, names_max: 1000, by: None };
+        CountParameters { request: &requested, excluded: &excluded, names_max: 1000, by: None };
     // Each request ends after some blocks of 256 hosts, the first before the second.
     let blocks = Cell::new(0);
     let budget = || {
@@ -310,9 +310,9 @@ fn unexamined_hosts_are_not_counted() {
 fn a_count_ends_when_the_work_is_enough() {
     let world = Cloud::new("cn1; VCPU:8").world();
     let excluded = Excluded::default();
-    let asked = request("resources=VCPU:1");
+    let requested = request("resources=VCPU:1");
     let parameters =
-        CountParameters { request: &asked, excluded: &excluded, names_max: 1, by: None };
+        CountParameters { request: &requested, excluded: &excluded, names_max: 1, by: None };
     assert!(fit(&world, &parameters, |_| true).unwrap().is_complete, "one block is all there is");
 }
 

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use uuid::Uuid;
 
-use crate::search::cloud::{Cloud, request as asked, uuid};
+use crate::search::cloud::{Cloud, request as request_of, uuid};
 use crate::search::generate::{bounds, catalogue, flat_rows, request, rows};
 use crate::search::oracle::{Candidate, Oracle};
 use crate::search::properties::{cases, countable, search};
@@ -172,7 +172,7 @@ proptest! {
 
 /// The hosts of the candidates, in order.
 fn hosts(cloud: &Cloud, query: &str, ranking: Ranking) -> Vec<String> {
-    let request = Request { order: Order::Ranked(ranking), ..asked(query) };
+    let request = Request { order: Order::Ranked(ranking), ..request_of(query) };
     let (found, _) = search(&cloud.world(), &request).unwrap();
     found.iter().map(|it| cloud.allocations(it)).collect()
 }
@@ -230,7 +230,7 @@ fn the_best_of_many_hosts_are_found_without_a_look_at_all() {
         let world = Arc::new(World::build(Cloud::catalogue(), rows));
         for ranking in [Ranking::Pack, Ranking::Spread] {
             let order = Order::Ranked(ranking.clone());
-            let request = Request { order, ..asked("resources=VCPU:2,MEMORY_MB:3") };
+            let request = Request { order, ..request_of("resources=VCPU:2,MEMORY_MB:3") };
             let (all, _) = search(&world, &request).unwrap();
             for limit in [1, 50, 3000] {
                 let limited = Request { limit: Some(limit), ..request.clone() };

@@ -105,9 +105,9 @@ proptest! {
         let distinct: BTreeSet<Candidate> = all.iter().cloned().collect();
         prop_assert_eq!(distinct.len(), all.len(), "a candidate is given twice");
         prop_assert_eq!(&distinct, &expected);
-        let told: BTreeSet<Uuid> = summarised.iter().copied().collect();
-        prop_assert_eq!(told.len(), summarised.len(), "a provider is summarised twice");
-        prop_assert_eq!(told, oracle.summarised(expected.iter(), request.nested));
+        let output: BTreeSet<Uuid> = summarised.iter().copied().collect();
+        prop_assert_eq!(output.len(), summarised.len(), "a provider is summarised twice");
+        prop_assert_eq!(output, oracle.summarised(expected.iter(), request.nested));
 
         let bounded = Request {
             limit: bounds.limit,
@@ -123,8 +123,8 @@ proptest! {
         let distinct: BTreeSet<Candidate> = some.iter().cloned().collect();
         prop_assert_eq!(distinct.len(), some.len());
         prop_assert!(distinct.is_subset(&expected));
-        let told: BTreeSet<Uuid> = summarised.into_iter().collect();
-        prop_assert_eq!(told, oracle.summarised(some.iter(), bounded.nested));
+        let output: BTreeSet<Uuid> = summarised.into_iter().collect();
+        prop_assert_eq!(output, oracle.summarised(some.iter(), bounded.nested));
         prop_assert_eq!(search(&world, &bounded).unwrap().0, some, "the order is not the same again");
     }
 }

@@ -199,10 +199,10 @@ fn headers_and_paths_of_checks_are_known() {
 
 #[test]
 fn words_of_errors_are_known_by_what_they_say() {
-    let said = "(sqlite3.IntegrityError) UNIQUE constraint failed [SQL: INSERT INTO inventories]";
+    let output = "(sqlite3.IntegrityError) UNIQUE constraint failed [SQL: INSERT INTO inventories]";
     let own = "Update conflict: the inventory exists already";
-    assert_eq!(get("/x", &error(409, said), &error(409, own)), "R4");
-    assert_eq!(get("/x", &error(409, said), &error(500, own)), "none");
+    assert_eq!(get("/x", &error(409, output), &error(409, own)), "R4");
+    assert_eq!(get("/x", &error(409, output), &error(500, own)), "none");
     assert_eq!(get("/x", &error(409, own), &error(409, "another message")), "none");
 
     let one = error(400, "No such trait(s): CUSTOM_B.");

@@ -47,7 +47,7 @@ fn fit(moving: &[Amounts], rooms: &mut [Amounts]) -> bool {
 }
 
 /// The fewest consumers of one host that have to leave.
-fn fewest(hosts: &[Host], asked: Amounts, moves: bool) -> Option<usize> {
+fn fewest(hosts: &[Host], request: Amounts, moves: bool) -> Option<usize> {
     let of_host = |nth: usize| {
         let (all, consumers) = &hosts[nth];
         let mut others: Vec<Amounts> = hosts
@@ -60,7 +60,7 @@ fn fewest(hosts: &[Host], asked: Amounts, moves: bool) -> Option<usize> {
             let is_in = |(nth, it): (usize, &Amounts)| (set >> nth & 1 == 1).then_some(*it);
             let leaving: Vec<Amounts> = consumers.iter().enumerate().filter_map(is_in).collect();
             let room = leaving.iter().fold(free(&hosts[nth]), |room, it| add(room, *it));
-            let makes_room = covers(*all, asked) && covers(room, asked);
+            let makes_room = covers(*all, request) && covers(room, request);
             (makes_room && (!moves || fit(&leaving, &mut others))).then_some(leaving.len())
         });
         sets.min()
@@ -94,13 +94,13 @@ fn host() -> impl Strategy<Value = Host> {
 }
 
 /// Returns the proposal: the number of steps, and whether it is proven that there are no fewer, or none at all.
-fn proposed(hosts: &[Host], asked: Amounts, moves: bool) -> (Option<usize>, bool) {
+fn proposed(hosts: &[Host], requested: Amounts, moves: bool) -> (Option<usize>, bool) {
     let (cloud, consumers) = written(hosts);
     let (cloud, consumers) = with_consumers(Cloud::new(&cloud), &consumers);
     let victims = Departure::Victims(vec![Some(0); consumers.len()]);
     let leaving = if moves { &ANYWHERE } else { &victims };
-    let asked = request(&format!("resources=VCPU:{},DISK_GB:{}", asked.0, asked.1));
-    let found = found(&cloud.world(), &consumers, &asked, leaving).1;
+    let requested = request(&format!("resources=VCPU:{},DISK_GB:{}", requested.0, requested.1));
+    let found = found(&cloud.world(), &consumers, &requested, leaving).1;
     match found.plan {
         Some(plan) => (Some(plan.steps.len()), plan.is_proven),
         None => (None, found.is_proven),
@@ -113,11 +113,11 @@ proptest! {
     #[test]
     fn the_fewest_steps_are_proposed(
         hosts in prop::collection::vec(host(), 2..6),
-        asked in (4_i64..13, 4_i64..13),
+        request in (4_i64..13, 4_i64..13),
         moves in any::<bool>(),
     ) {
-        prop_assume!(!hosts.iter().any(|host| covers(free(host), asked)));
-        prop_assert_eq!(proposed(&hosts, asked, moves), (fewest(&hosts, asked, moves), true));
+        prop_assume!(!hosts.iter().any(|host| covers(free(host), request)));
+        prop_assert_eq!(proposed(&hosts, request, moves), (fewest(&hosts, request, moves), true));
     }
 }
 

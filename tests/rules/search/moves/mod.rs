@@ -59,12 +59,12 @@ fn with_consumers(mut cloud: Cloud, lines: &str) -> (Cloud, Vec<ConsumerRow>) {
 fn found(
     world: &Arc<World>,
     consumers: &[ConsumerRow],
-    asked: &Request,
+    requested: &Request,
     leaving: &Departure,
 ) -> (Targets, RoomOutcome) {
-    let targets = targets(world, asked, &Excluded::default(), 64, |_| false).unwrap();
+    let targets = targets(world, requested, &Excluded::default(), 64, |_| false).unwrap();
     let parameters = RoomParameters {
-        request: asked,
+        request: requested,
         targets: &targets.roots,
         is_needed: targets.is_complete,
         are_all_targets: targets.is_complete && targets.count == targets.roots.len(),
@@ -160,9 +160,12 @@ fn a_consumer_keeps_what_is_shared_with_its_new_host() {
          cn2:VCPU:1
          cn3:VCPU:1",
     );
-    let asked = "resources=VCPU:4&in_tree=cn1";
-    assert_eq!(proposed(&cloud, asked, &ANYWHERE), Some((to("cn1"), vec![(1, to("cn3"))], true)));
-    let (_, found) = found(&cloud.0.world(), &cloud.1, &request(asked), &ANYWHERE);
+    let requested = "resources=VCPU:4&in_tree=cn1";
+    assert_eq!(
+        proposed(&cloud, requested, &ANYWHERE),
+        Some((to("cn1"), vec![(1, to("cn3"))], true))
+    );
+    let (_, found) = found(&cloud.0.world(), &cloud.1, &request(requested), &ANYWHERE);
     let world = cloud.0.world();
     let allocations = &found.plan.unwrap().steps[0].allocations;
     let names: Vec<(&str, i64)> = allocations
@@ -206,8 +209,8 @@ fn groups_of_one_provider_stay_on_one_provider() {
          n20:VCPU:1
          n21:VCPU:1",
     );
-    let asked = "resources1=VCPU:4&in_tree1=cn1";
-    assert_eq!(proposed(&cloud, asked, &ANYWHERE), Some((to("cn1"), vec![(1, to("cn2"))], true)));
+    let request = "resources1=VCPU:4&in_tree1=cn1";
+    assert_eq!(proposed(&cloud, request, &ANYWHERE), Some((to("cn1"), vec![(1, to("cn2"))], true)));
     let both = "resources1=VCPU:4&resources2=VCPU:4&group_policy=isolate&in_tree1=cn1";
     let (target, steps, is_proven) = proposed(&cloud, both, &ANYWHERE).unwrap();
     assert_eq!((target.as_str(), steps.len(), is_proven), ("cn1", 2, true));
@@ -264,8 +267,8 @@ fn puzzle() -> (Cloud, Vec<ConsumerRow>) {
 fn an_aborted_search_proves_nothing() {
     let (cloud, consumers) = puzzle();
     let world = cloud.world();
-    let asked = request("resources1=CUSTOM_VF:3&in_tree1=cn1");
-    let (targets, found) = found(&world, &consumers, &asked, &ANYWHERE);
+    let requested = request("resources1=CUSTOM_VF:3&in_tree1=cn1");
+    let (targets, found) = found(&world, &consumers, &requested, &ANYWHERE);
     assert!(targets.is_complete);
     assert_eq!((found.plan, found.is_proven), (None, false));
 }
@@ -283,10 +286,10 @@ fn without_room() -> (Cloud, Vec<ConsumerRow>) {
 fn hosts_that_were_not_reached_were_not_examined() {
     let (cloud, consumers) = without_room();
     let world = cloud.world();
-    let asked = request("resources=VCPU:4");
-    let targets = targets(&world, &asked, &Excluded::default(), 64, |_| false).unwrap();
+    let requested = request("resources=VCPU:4");
+    let targets = targets(&world, &requested, &Excluded::default(), 64, |_| false).unwrap();
     let parameters = RoomParameters {
-        request: &asked,
+        request: &requested,
         targets: &targets.roots,
         is_needed: true,
         are_all_targets: true,
@@ -313,10 +316,10 @@ fn a_consumer_that_holds_what_the_world_does_not_know_stays() {
     let (cloud, mut consumers) = without_room();
     let world = cloud.world();
     let host = consumers[0].allocations[0].0;
-    let asked = request("resources=VCPU:4&in_tree=cn1");
+    let requested = request("resources=VCPU:4&in_tree=cn1");
     let victims = Departure::Victims(vec![Some(0); 2]);
     let of = |consumers: &[ConsumerRow], leaving| {
-        let found = found(&world, consumers, &asked, leaving).1;
+        let found = found(&world, consumers, &requested, leaving).1;
         (found.plan.map(|plan| plan.steps.len()), found.is_proven)
     };
     assert_eq!(of(&consumers, &victims), (Some(1), true));
@@ -368,9 +371,9 @@ fn replaced(
     rows
 }
 
-fn fits(rows: &[ProviderRow], asked: &Request) -> bool {
+fn fits(rows: &[ProviderRow], request: &Request) -> bool {
     let catalogue = generate::catalogue();
-    Oracle { catalogue: &catalogue, rows }.candidates(asked).is_ok_and(|found| !found.is_empty())
+    Oracle { catalogue: &catalogue, rows }.candidates(request).is_ok_and(|found| !found.is_empty())
 }
 
 proptest! {
@@ -379,11 +382,11 @@ proptest! {
     #[test]
     fn the_steps_make_room_and_are_possible(
         rows in prop_oneof![generate::rows(6), generate::flat_rows(6)],
-        asked in generate::request(),
+        requested in generate::request(),
         gives_up in any::<bool>(),
     ) {
-        prop_assume!(countable(&rows, &asked));
-        prop_assume!(asked.groups.iter().any(|group| !group.resources.is_empty()));
+        prop_assume!(countable(&rows, &requested));
+        prop_assume!(requested.groups.iter().any(|group| !group.resources.is_empty()));
         let world = Arc::new(World::build(generate::catalogue(), rows.clone()));
         let consumers = consumers(&rows);
         let leaving = if gives_up {
@@ -391,19 +394,19 @@ proptest! {
         } else {
             ANYWHERE
         };
-        let Ok(targets) = targets(&world, &asked, &Excluded::default(), 64, |_| false) else {
+        let Ok(targets) = targets(&world, &requested, &Excluded::default(), 64, |_| false) else {
             return Ok(());
         };
-        prop_assert_eq!(targets.fitting.is_some(), fits(&rows, &asked));
+        prop_assert_eq!(targets.fitting.is_some(), fits(&rows, &requested));
         if targets.fitting.is_some() {
             return Ok(());
         }
-        let found = found(&world, &consumers, &asked, &leaving).1;
+        let found = found(&world, &consumers, &requested, &leaving).1;
         // Whether one consumer that leaves is enough is found out by trying each.
         let suffices = |consumer: &ConsumerRow| {
             let here = &consumer.allocations;
             let without = replaced(rows.clone(), here, &[]);
-            fits(&without, &asked)
+            fits(&without, &requested)
         };
         let is_shared = rows.iter().any(|row| row.traits.iter().any(|id| id.0 == 0));
         let one = !is_shared && consumers.iter().any(suffices);
@@ -434,6 +437,6 @@ proptest! {
             let expected = if step.to.is_some() { sum(before) } else { 0 };
             prop_assert_eq!(sum(&step.allocations), expected);
         }
-        prop_assert!(fits(&now, &asked), "after {:?}", plan);
+        prop_assert!(fits(&now, &requested), "after {:?}", plan);
     }
 }
