@@ -133,7 +133,8 @@ impl Feed {
         self.refreshed(|| self.known()).await
     }
 
-    /// The same with what is read of the consumers at this moment; `None`: they are not in memory. `read` must be short, because it keeps the next refresh waiting.
+    /// The same with what is read of the consumers at this moment; `None`: they are not in memory. `read` must be
+    /// short, because it keeps the next refresh waiting.
     pub(super) async fn current_with_consumers<T>(
         &self,
         read: impl FnOnce(&World, &Consumers) -> T,

@@ -71,9 +71,8 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let given = TraceContext::read(request.headers());
-        // At the highest level, so that no filter removes it.
         let recorded = spans::are_recorded().then(|| Recorded::begin(&request, given.as_ref()));
-        let trace = match &recorded {
+        let trace_id = match &recorded {
             Some(recorded) => Some(recorded.trace),
             None => given.as_ref().map(TraceContext::trace_id),
         };
@@ -82,7 +81,7 @@ where
         let context = RequestContext {
             id: request_id(request.extensions()).to_owned(),
             are_several: false,
-            trace_id: trace,
+            trace_id,
             trace: given,
             times: timed.as_ref().map(TimedRequest::times),
         };
@@ -90,7 +89,7 @@ where
         let scope = RequestScope::of(context, span);
         let response = scope.run(|| self.inner.call(request));
         let response = scope.clone().during(response);
-        ResponseFuture { response, method, scope, recorded, timed, trace }
+        ResponseFuture { response, method, scope, recorded, timed }
     }
 }
 
@@ -103,7 +102,6 @@ pin_project! {
         scope: RequestScope,
         recorded: Option<Recorded>,
         timed: Option<TimedRequest>,
-        trace: Option<TraceId>,
     }
 }
 
@@ -118,8 +116,8 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let Ok(mut response) = ready!(this.response.poll(context));
-        if let Some(trace) = this.trace {
-            response.extensions_mut().insert(ResponseTrace(*trace));
+        if let Some(trace) = this.scope.request().and_then(|request| request.trace_id) {
+            response.extensions_mut().insert(ResponseTrace(trace));
         }
         let recorded = this.recorded.take();
         if let Some(recorded) = &recorded {
