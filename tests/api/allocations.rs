@@ -147,8 +147,8 @@ async fn each_version_has_its_body() {
         assert_eq!(answer.status, status, "{version}: {body}: {}", answer.text());
     }
     let keys = async |version: &str| {
-        let output = berth.at(version).get(&path(consumer)).await.expect(200).json();
-        output.as_object().unwrap().len()
+        let shown = berth.at(version).get(&path(consumer)).await.expect(200).json();
+        shown.as_object().unwrap().len()
     };
     assert_eq!(
         [keys("1.11").await, keys("1.12").await, keys("1.28").await, keys("1.38").await],

@@ -289,8 +289,8 @@ async fn a_full_disk_is_seen_in_the_metrics_and_the_end() {
     }
     let began = Instant::now();
     loop {
-        let request = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
-        let metrics = request.text().await.unwrap();
+        let response = server.client.get(format!("http://{admin}/metrics")).send().await.unwrap();
+        let metrics = response.text().await.unwrap();
         let number = |name: &str| -> f64 {
             let line = metrics.lines().find_map(|line| line.strip_prefix(name));
             line.unwrap_or_else(|| panic!("no {name}")).trim().parse().unwrap()

@@ -59,15 +59,15 @@ fn faults_are_named() {
         ),
     ] {
         std::fs::write(&file, text).unwrap();
-        let message = Command::new(env!("CARGO_BIN_EXE_berth"))
+        let output = Command::new(env!("CARGO_BIN_EXE_berth"))
             .args(["config", "check", "--config"])
             .arg(&file)
             .args(flags)
             .env_clear()
             .output()
             .unwrap();
-        let words = String::from_utf8_lossy(&message.stderr).into_owned();
-        assert!(!message.status.success() && words.contains(named), "{flags:?} {text}: {words}");
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && words.contains(named), "{flags:?} {text}: {words}");
         assert!(!words.contains("s3cret"), "{words}");
     }
 }
@@ -287,14 +287,14 @@ fn metrics_are_switched_off_as_the_planner_is() {
 
 /// Runs `berth` in an environment that has nothing but what is given.
 fn berth(arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
-    let message = Command::new(env!("CARGO_BIN_EXE_berth"))
+    let output = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(arguments)
         .env_clear()
         .envs(environment.iter().copied())
         .output()
         .unwrap();
-    let words = [message.stderr, message.stdout].concat();
-    (message.status.code(), String::from_utf8_lossy(&words).into_owned())
+    let words = [output.stderr, output.stdout].concat();
+    (output.status.code(), String::from_utf8_lossy(&words).into_owned())
 }
 
 /// As with `?sslmod=`, `BERTH_LISTN` and a file with errors, of which only one or none used to be reported.

@@ -227,7 +227,7 @@ async fn a_server_with_tls_is_probed_on_its_plain_address() {
     for more in [&[] as &[&str], &["--listen", &admin, "--planner-listen", "none"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["health", "--ready", "--config", file.to_str().unwrap()]).args(more);
-        let message = command.output().unwrap();
-        assert!(message.status.success(), "{more:?}: {message:?}");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{more:?}: {output:?}");
     }
 }

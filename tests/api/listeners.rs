@@ -99,14 +99,14 @@ async fn the_health_check_knows_the_servers_file() {
 fn a_server_whose_planner_finds_its_port_busy_does_not_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let message = Command::new(env!("CARGO_BIN_EXE_berth"))
+    let output = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["serve", "--listen", "127.0.0.1:0", "--planner-listen", &address])
         .args(["--database-url", "postgres://127.0.0.1:1/none"])
         .env_clear()
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&message.stderr);
-    assert!(!message.status.success());
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
     assert!(words.contains(&format!("cannot listen on {address} (--planner-listen)")), "{words}");
 }
 

@@ -49,14 +49,14 @@ fn a_server_does_not_start_with_faults() {
     let commands: [&[&str]; 3] =
         [&["serve"], &["config", "check"], &["policy", "check", "--roles", "admin"]];
     for command in commands {
-        let message = Command::new(env!("CARGO_BIN_EXE_berth"))
+        let output = Command::new(env!("CARGO_BIN_EXE_berth"))
             .args(command)
             .arg("--policy-file")
             .arg(&file)
             .output()
             .unwrap();
-        assert!(!message.status.success());
-        let words = String::from_utf8_lossy(&message.stderr).into_owned();
+        assert!(!output.status.success());
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(words.contains("policy.yaml:2: rule \"b\": a \")\" is missing"));
     }
 }

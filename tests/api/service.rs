@@ -163,9 +163,9 @@ fn the_operator_names_the_programs_of_the_private_postgresql() {
             .stderr(Stdio::piped());
         command
     };
-    let message = serve().output().unwrap();
-    let words = String::from_utf8_lossy(&message.stderr).into_owned();
-    assert!(!message.status.success(), "{words}");
+    let output = serve().output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{words}");
     let where_looked = format!("are not in {}", programs.display());
     assert!(words.contains("BERTH_POSTGRES_BIN") && words.contains(&where_looked), "{words}");
 

@@ -147,11 +147,11 @@ async fn a_server_sets_those_of_its_file() {
     drop(server);
     // A wrong file is reported before anything is served.
     std::fs::write(&file, "[flavors.new]\nvcpus = 1\n").unwrap();
-    let message = Command::new(env!("CARGO_BIN_EXE_berth"))
+    let output = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["config", "check", &option])
         .env_clear()
         .output()
         .unwrap();
-    let words = String::from_utf8_lossy(&message.stderr);
-    assert!(!message.status.success() && words.contains("missing field `ram`"), "{words}");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("missing field `ram`"), "{words}");
 }
