@@ -23,10 +23,9 @@ import clouds
 import servers
 from clouds import CONSUMER, PROVIDER, uuid_of
 from measure import Meter, Sample
-from workloads import FLAT, put_claim
+from workloads import AMOUNTS, FLAT, put_claim
 
 INSTANCES = 20
-AMOUNTS = {"VCPU": 1, "MEMORY_MB": 128, "DISK_GB": 5}
 P99_MAX = 0.05
 # Share of the offered rate that must be done.
 DONE_MIN = 0.97
@@ -54,6 +53,16 @@ HOURLY = {
     "move": 0.2,
     "confirm": 0.2,
 }
+# Requests that read a random provider.
+READS = {
+    "provider_allocations": "/resource_providers/{}/allocations",
+    "tree": "/resource_providers?in_tree={}",
+    "inventories": "/resource_providers/{}/inventories",
+    "aggregates": "/resource_providers/{}/aggregates",
+    "traits": "/resource_providers/{}/traits",
+    "usages": "/resource_providers/{}/usages",
+    "scraped_allocations": "/resource_providers/{}/allocations",
+}
 PER_HOST_AND_SECOND = sum(HOURLY.values()) / 3600
 
 
@@ -72,7 +81,8 @@ class Day:
         """The next requests, in a random order."""
         kinds = self.draw.choices(list(HOURLY), list(HOURLY.values()), k=count)
         for kind in kinds:
-            yield getattr(self, kind)()
+            path = READS.get(kind)
+            yield self.get(path.format(self.provider())) if path else getattr(self, kind)()
 
     def provider(self) -> str:
         return uuid_of(PROVIDER, self.draw.randint(1, self.hosts))
@@ -80,29 +90,9 @@ class Day:
     def get(self, path: str) -> dict:
         return {"method": "GET", "path": path}
 
-    def provider_allocations(self) -> dict:
-        return self.get(f"/resource_providers/{self.provider()}/allocations")
-
-    scraped_allocations = provider_allocations
-
     def consumer_allocations(self) -> dict:
         consumer = self.draw.randint(1, self.hosts * INSTANCES)
         return self.get(f"/allocations/{uuid_of(CONSUMER, consumer)}")
-
-    def tree(self) -> dict:
-        return self.get(f"/resource_providers?in_tree={self.provider()}")
-
-    def inventories(self) -> dict:
-        return self.get(f"/resource_providers/{self.provider()}/inventories")
-
-    def aggregates(self) -> dict:
-        return self.get(f"/resource_providers/{self.provider()}/aggregates")
-
-    def traits(self) -> dict:
-        return self.get(f"/resource_providers/{self.provider()}/traits")
-
-    def usages(self) -> dict:
-        return self.get(f"/resource_providers/{self.provider()}/usages")
 
     def candidates(self) -> dict:
         return self.get(f"{FLAT}&limit=1000")

@@ -7,7 +7,6 @@ import argparse
 import itertools
 import pathlib
 import random
-import uuid
 
 from harness.environment import REPOSITORY
 from harness.postgres import Cluster
@@ -16,7 +15,7 @@ import clouds
 import servers
 from clouds import PROVIDER, uuid_of
 from measure import Meter, Sample
-from workloads import FLAT, put_claim
+from workloads import AMOUNTS, FLAT, put_claim, random_uuid
 
 HOSTS = 10_000
 CONNECTIONS = 4_000
@@ -24,26 +23,15 @@ CONNECTIONS = 4_000
 WORKERS = 64
 
 
-class Claims:
-    """Claims of new consumers on random hosts."""
-
-    def __init__(self) -> None:
-        self._draw = random.Random(1)
-
-    def requests(self, count: int) -> list[dict]:
-        return [self._claim() for _ in range(count)]
-
-    def _claim(self) -> dict:
-        consumer = uuid.UUID(int=self._draw.getrandbits(128), version=4)
-        host = uuid_of(PROVIDER, self._draw.randint(1, HOSTS))
-        return put_claim(str(consumer), {host: {"VCPU": 1, "MEMORY_MB": 128, "DISK_GB": 5}})
+def candidates(draw: random.Random, count: int) -> list[dict]:
+    """Requests as nova sends them."""
+    return [{"method": "GET", "path": f"{FLAT}&limit=1000"}] * count
 
 
-class Candidates:
-    """Candidates as nova asks for them."""
-
-    def requests(self, count: int) -> list[dict]:
-        return [{"method": "GET", "path": f"{FLAT}&limit=1000"}] * count
+def claims(draw: random.Random, count: int) -> list[dict]:
+    """New consumers on random hosts."""
+    hosts = [uuid_of(PROVIDER, draw.randint(1, HOSTS)) for _ in range(count)]
+    return [put_claim(random_uuid(draw), {host: AMOUNTS}) for host in hosts]
 
 
 def main() -> None:
@@ -61,7 +49,7 @@ def main() -> None:
     print("| requests | --max-requests | offered | served | of the highest rate | p50, p99 |\n|---|---|---|---|---|---|")
     with Cluster(servers.SETTINGS, under="/var/tmp") as cluster:
         meter = Meter(cluster, chosen.seconds)
-        for kind, most in itertools.product((Candidates, Claims), chosen.max_requests):
+        for kind, most in itertools.product((candidates, claims), chosen.max_requests):
             name = servers.prepare_berth(cluster, clouds.flat(HOSTS), "overload", program)
             with servers.berth(cluster, name, options=("--max-requests", str(most)), program=program) as service:
                 measure(meter, service, kind, most, chosen.times)
@@ -69,18 +57,18 @@ def main() -> None:
 
 
 def measure(meter: Meter, service: servers.Service, kind, max_requests: int, times: list[float]) -> None:
-    source = kind()
+    draw = random.Random(1)
     # More than can be done.
-    highest = meter.replay(service, source.requests(100_000), WORKERS, meter.seconds).rate
+    highest = meter.replay(service, kind(draw, 100_000), WORKERS, meter.seconds).rate
     for multiple in times:
         rate = highest * multiple
-        sample = meter.paced_once(service, source.requests(int(rate * meter.seconds)), rate, CONNECTIONS)
+        sample = meter.paced_once(service, kind(draw, int(rate * meter.seconds)), rate, CONNECTIONS)
         print(row(kind, max_requests, rate, sample, highest), flush=True)
 
 
 def row(kind, max_requests: int, rate: float, sample: Sample, highest: float) -> str:
     return (
-        f"| {kind.__name__.lower()} | {max_requests:,} | {rate:,.0f}/s | {sample.rate:,.0f}/s "
+        f"| {kind.__name__} | {max_requests:,} | {rate:,.0f}/s | {sample.rate:,.0f}/s "
         f"| {sample.rate / highest:.2f} | {sample.p50 * 1e3:.1f} ms, {sample.p99 * 1e3:.1f} ms |"
     )
 

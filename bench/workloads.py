@@ -25,6 +25,8 @@ WIDE = (
     "/allocation_candidates?group_policy=none&"
     + "&".join(f"resources{n}=VGPU:1" for n in range(1, 7))
 )
+# What an instance holds.
+AMOUNTS = {"VCPU": 1, "MEMORY_MB": 128, "DISK_GB": 5}
 # Claims that are written for a measurement of a few seconds; more than can be done.
 CLAIMS = 60_000
 SLOW_DELETES, DELETES = 1_000, 10_000
@@ -194,10 +196,9 @@ def alone(arena: Arena) -> Sample:
 
 def claim_lines(arena: Arena, draw: random.Random) -> list[dict]:
     """Claims of three classes on random hosts."""
-    amounts = {"VCPU": 1, "MEMORY_MB": 128, "DISK_GB": 5}
     hosts = arena.cloud.providers
     return [
-        put_claim(_consumer(arena, n), {uuid_of(PROVIDER, draw.randint(1, hosts)): amounts})
+        put_claim(_consumer(arena, n), {uuid_of(PROVIDER, draw.randint(1, hosts)): AMOUNTS})
         for n in range(CLAIMS)
     ]
 
@@ -214,10 +215,10 @@ def put_claim(consumer: str, wants: dict[str, dict[str, int]]) -> dict:
 def _consumer(arena: Arena, number: int) -> str:
     """A consumer that no other measurement has; its UUID is as random as a client's."""
     seed = f"{arena.cloud.name} {arena.round} {number}"
-    return str(_random_uuid(random.Random(seed)))
+    return str(random_uuid(random.Random(seed)))
 
 
-def _random_uuid(draw: random.Random) -> str:
+def random_uuid(draw: random.Random) -> str:
     text = f"{draw.getrandbits(128):032x}"
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-8{text[17:20]}-{text[20:]}"
 
