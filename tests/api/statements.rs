@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use berth::fairness::watch::Watch;
 use berth::http::app::Options;
-use berth::store::StoreOptions;
+use berth::store::{Pruning, StoreOptions};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
@@ -25,11 +25,9 @@ use crate::support::postgres;
 
 /// Occur only in the statements of a refresh: whether the snapshot is the last one, and if not, what has changed.
 const REFRESH: [&str; 2] = ["pg_current_snapshot()::text = $1", "with unseen as materialized"];
-/// Occur only in statements that a replica runs periodically: pruning and measuring the log, settling the epoch,
-/// discarding plans, identifying a server, and checking its schema.
-const HOUSEKEEPING: [&str; 10] = [
-    "change_log_pruning",
-    "pg_total_relation_size",
+/// Occur only in statements that a replica runs periodically: settling the epoch, discarding plans, identifying a
+/// server, and checking its schema.
+const HOUSEKEEPING: [&str; 8] = [
     "from epoch",
     "discard plans",
     "pg_walfile_name",
@@ -64,16 +62,21 @@ impl<S: tracing::Subscriber> Layer<S> for Listener {
 
 /// A replica with a database of its own, and its statements are noted from now on.
 async fn observed() -> Berth {
-    listen();
-    loaded(Berth::new().await).await
+    opened(None).await
 }
 
 /// The same with a history of changes.
 async fn observed_with_history() -> Berth {
+    opened(Some(1)).await
+}
+
+async fn opened(history_days: Option<u16>) -> Berth {
     listen();
-    let history_days = Some(1);
-    let opening = StoreOptions { history_days, ..store_at(&postgres::database().await) };
-    loaded(Berth::opened(opening, Options { history: true, ..Options::default() }).await).await
+    // Pruning takes statements, at times that depend on the machine.
+    let pruning = Pruning { period: Duration::from_hours(24), ..Pruning::default() };
+    let opening = StoreOptions { history_days, pruning, ..store_at(&postgres::database().await) };
+    let options = Options { history: history_days.is_some(), ..Options::default() };
+    loaded(Berth::opened(opening, options).await).await
 }
 
 /// Waits until the consumers are in memory, because reading them takes statements.
