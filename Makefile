@@ -115,10 +115,10 @@ chaos: install-test
 	cargo build --locked
 	tests/chaos/run $(ARGS)
 
-# Python of the system, because PostgreSQL's user runs Patroni, too. It needs etcd-server and haproxy.
+# It needs etcd-server and haproxy.
 ha: install-test
 	cargo build --locked
-	/usr/bin/python3 tests/ha/run $(ARGS)
+	tests/ha/run $(ARGS)
 
 incidents: install-test
 	cargo build --locked

@@ -5,8 +5,7 @@ that are promoted by hand (--cluster streaming); two replicas of Berth over them
 Replicas find the primary through HAProxy, or by the addresses of both (--through). One fault after
 the other is caused under a light load, and a table says what clients saw.
 
-Needs Debian's etcd-server, haproxy and postgresql, a built berth, and, as root, a Python that the
-user postgres can run: `/usr/bin/python3 tests/ha/run`.
+Needs Debian's etcd-server, haproxy and postgresql, and a built berth.
 """
 
 import argparse

@@ -1,8 +1,10 @@
-"""The private Python environments the suites run in.
+"""The private Python environments that suites and benchmarks run in.
 
-This module runs on the system's Python and uses nothing but its standard
-library. An environment lives in target/<its name>/venv and is built again
-whenever its requirements or constraints.txt change.
+    python3 environment.py REQUIREMENTS PROGRAM [ARGUMENT ...]
+
+runs a program in the environment for a file of requirements. This module runs on the system's Python and uses
+nothing but its standard library. An environment lives in target/<the folder of its requirements>/venv and is
+built again whenever its requirements or constraints.txt change.
 """
 
 import fcntl
@@ -22,14 +24,9 @@ CONSTRAINTS = CONFORMANCE / "constraints.txt"
 OLDEST_PYTHON = (3, 11)
 
 
-def enter(
-    program: pathlib.Path,
-    arguments: list[str],
-    name: str = "conformance",
-    requirements: pathlib.Path = CONFORMANCE / "requirements.txt",
-) -> None:
-    """Replace this process by `program` run in the environment called `name`."""
-    venv = ensure(TARGET / name, requirements)
+def enter(requirements: pathlib.Path, program: pathlib.Path, arguments: list[str]) -> None:
+    """Replace this process by `program`, run in the environment for `requirements`."""
+    venv = ensure(TARGET / requirements.parent.name, requirements)
     os.environ["PYTHONPATH"] = str(CONFORMANCE)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     # Some tests run the programs of the packages by their bare names.
@@ -87,3 +84,7 @@ def _build(venv: pathlib.Path, requirements: pathlib.Path, constraints: pathlib.
             f"pip could not install {requirements} (see above); "
             "the suites need the package index at the first run."
         )
+
+
+if __name__ == "__main__":
+    enter(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:])
