@@ -9,15 +9,11 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, Executor, PgConnection};
 use uuid::Uuid;
 
-use crate::support::app::Berth;
+use crate::support::app::{Berth, NO_PRUNING};
 use crate::support::cloud::Host;
 use crate::support::cluster::Cluster;
 use crate::support::postgres;
 use crate::support::served::PATIENCE;
-
-/// Nothing is cut off while a test lasts.
-const NEVER: Pruning =
-    Pruning { period: Duration::from_hours(1), piece: 5000, pause: Duration::ZERO };
 
 const PIECE: u16 = 1000;
 /// The log is cut off as soon as may be.
@@ -91,7 +87,7 @@ const RENAME_UNTOLD: &str = "update providers set name = 'read again'";
 /// The cost of a refresh depends on new rows only, even if a transaction is open for long, or ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_of_a_stranger_costs_refreshes_nothing() {
-    let berth = Berth::pruning(&postgres::database().await, NEVER).await;
+    let berth = Berth::pruning(&postgres::database().await, NO_PRUNING).await;
     let host = berth.host("host", &[]).await;
     let mut observer = berth.session().await;
     for end in ["commit", "rollback"] {
@@ -207,7 +203,7 @@ const CUT_HERE: &str = "
 async fn a_replica_behind_the_horizon_reads_everything_again() {
     // The transaction that is cut off began before the replica's snapshot, or after it.
     for began_before in [true, false] {
-        let berth = Berth::pruning(&postgres::database().await, NEVER).await;
+        let berth = Berth::pruning(&postgres::database().await, NO_PRUNING).await;
         let host = berth.host("host", &[]).await;
         let mut cutter = berth.session().await;
         let mut session = berth.session().await;
@@ -228,7 +224,7 @@ async fn a_replica_behind_the_horizon_reads_everything_again() {
 /// A horizon above transactions that are still open makes no replica reload.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_horizon_above_an_open_transaction_costs_nothing() {
-    let berth = Berth::pruning(&postgres::database().await, NEVER).await;
+    let berth = Berth::pruning(&postgres::database().await, NO_PRUNING).await;
     let host = berth.host("host", &[]).await;
     let [mut stranger, mut session] = [berth.session().await, berth.session().await];
     begin_stranger(&mut stranger).await;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use berth::fairness::watch::Watch;
 use berth::http::app::Options;
-use berth::store::{Pruning, StoreOptions};
+use berth::store::StoreOptions;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sqlx::{ConnectOptions, Connection, Executor, PgConnection};
@@ -19,7 +19,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use uuid::Uuid;
 
-use crate::support::app::{Berth, store_at};
+use crate::support::app::{Berth, NO_PRUNING, store_at};
 use crate::support::cluster::until;
 use crate::support::postgres;
 
@@ -62,21 +62,20 @@ impl<S: tracing::Subscriber> Layer<S> for Listener {
 
 /// A replica with a database of its own, and its statements are noted from now on.
 async fn observed() -> Berth {
-    opened(None).await
+    loaded(Berth::opened(opening().await, Options::default()).await).await
 }
 
 /// The same with a history of changes.
 async fn observed_with_history() -> Berth {
-    opened(Some(1)).await
+    let opening = StoreOptions { history_days: Some(1), ..opening().await };
+    loaded(Berth::opened(opening, Options { history: true, ..Options::default() }).await).await
 }
 
-async fn opened(history_days: Option<u16>) -> Berth {
+/// Options for a replica with a database of its own. Statements are noted from now on.
+async fn opening() -> StoreOptions {
     listen();
     // Pruning takes statements, at times that depend on the machine.
-    let pruning = Pruning { period: Duration::from_hours(24), ..Pruning::default() };
-    let opening = StoreOptions { history_days, pruning, ..store_at(&postgres::database().await) };
-    let options = Options { history: history_days.is_some(), ..Options::default() };
-    loaded(Berth::opened(opening, options).await).await
+    StoreOptions { pruning: NO_PRUNING, ..store_at(&postgres::database().await) }
 }
 
 /// Waits until the consumers are in memory, because reading them takes statements.
@@ -232,9 +231,8 @@ async fn a_read_of_allocations_in_memory_is_one_refresh() {
 /// Only writes of the replica, and the refreshes that it makes on its own, ask the database.
 #[tokio::test]
 async fn reads_within_the_maximum_staleness_take_no_statement() {
-    listen();
     let max_staleness = Duration::from_hours(1);
-    let opening = StoreOptions { max_staleness, ..store_at(&postgres::database().await) };
+    let opening = StoreOptions { max_staleness, ..opening().await };
     let berth = loaded(Berth::opened(opening, Options::default()).await).await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let consumer = Uuid::new_v4();
@@ -253,9 +251,7 @@ async fn reads_within_the_maximum_staleness_take_no_statement() {
 
 #[tokio::test]
 async fn a_read_of_consumers_is_one_query() {
-    listen();
-    let consumers_memory_max = None;
-    let opening = StoreOptions { consumers_memory_max, ..store_at(&postgres::database().await) };
+    let opening = StoreOptions { consumers_memory_max: None, ..opening().await };
     let berth = Berth::opened(opening, Options::default()).await;
     let host = berth.host("host", &[("VCPU", 8)]).await;
     let consumer = Uuid::new_v4();

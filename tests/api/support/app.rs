@@ -1,6 +1,6 @@
 //! The API in process: requests go through the real router to a real database.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response};
@@ -14,6 +14,10 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 
 use super::postgres;
+
+/// Settings of a replica that prunes nothing while a test lasts.
+pub const NO_PRUNING: Pruning =
+    Pruning { period: Duration::from_hours(1), piece: 5000, pause: Duration::ZERO };
 
 /// One replica with the headers of requests to it.
 #[derive(Clone)]
