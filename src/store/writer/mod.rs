@@ -1,9 +1,9 @@
 //! The claim writer: one task per replica that takes all claims that have queued up while its last
 //! batch was in flight, and writes them in one transaction (group commit).
 //!
-//! There is no timer: an idle writer begins at once. Claims are judged one by one, in the order of arrival, and
-//! get their responses when the transaction has committed; the refusal of one claim does not affect
-//! the others.
+//! An idle writer begins at once; between batches, it waits for up to a millisecond for the callers of the last one (see
+//! [`callers`]). Claims are judged one by one, in the order of arrival, and get their responses when the transaction has
+//! committed; the refusal of one claim does not affect the others.
 //!
 //! Example: claim A arrives at an idle writer, which begins a transaction for A alone. B, C and D arrive
 //! before it has committed. They become the next transaction: their rows are locked together, then B
@@ -16,6 +16,7 @@
 
 mod batch_parts;
 mod batch_writer;
+mod callers;
 mod deferred;
 mod job;
 mod locked_rows;
@@ -34,6 +35,7 @@ use super::recording;
 use super::write_health::WriteHealth;
 use crate::observe::spans::{Timed, span};
 use batch_writer::BatchWriter;
+use callers::Callers;
 use deferred::{DeferredQueue, DeferredTask};
 use job::{BATCH_MAX, WAIT_MAX, WaitingJob};
 pub(super) use job::{Job, JobOrigin};
@@ -110,7 +112,9 @@ async fn run(
     deferred: DeferredQueue,
 ) {
     let mut waiting = Vec::with_capacity(BATCH_MAX);
+    let mut callers = Callers::default();
     while queue.recv_many(&mut waiting, BATCH_MAX).await > 0 {
+        callers.gather(&mut queue, &mut waiting).await;
         end_late(&mut waiting);
         let mut batch = deferred.defer_blocked(&mut writer, std::mem::take(&mut waiting)).await;
         // The check for locked rows may have taken long.
@@ -122,6 +126,7 @@ async fn run(
         if !jobs.is_empty() {
             recording::batch(jobs.len(), began.elapsed());
         }
+        callers.count(jobs.len(), &queue);
         let mut outcomes = written.outcomes.into_iter();
         for waiting in batch {
             match outcomes.next() {
