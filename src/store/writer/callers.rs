@@ -8,17 +8,17 @@ use tokio::time::{Instant, timeout_at};
 
 use super::job::BATCH_MAX;
 
-/// Maximum time for which a batch waits for callers.
+/// Maximum time for which a batch waits for callers. The timer rounds it up to its next millisecond.
 const GATHER_MAX: Duration = Duration::from_millis(1);
 /// Number of batches that do not wait after one that has waited in vain.
-const PAUSE: usize = 32;
+const BATCHES_WITHOUT_WAIT: usize = 32;
 
 /// The callers that had jobs in the last batch, or in the queue when it had been written.
 #[derive(Default)]
 pub(super) struct Callers {
     count: usize,
-    /// Number of batches that do not wait.
-    pause: usize,
+    /// Number of coming batches that do not wait.
+    batches_without_wait: usize,
 }
 
 impl Callers {
@@ -27,10 +27,11 @@ impl Callers {
         self.count = jobs + queue.len();
     }
 
-    /// Waits for more jobs, if fewer callers have sent theirs than were counted. A single caller never waits.
+    /// Waits for more jobs, if fewer callers have sent theirs than were counted. A caller who was alone at
+    /// the last batch does not wait; the first one after a burst does, once, even if the writer has been idle since.
     pub(super) async fn gather<J>(&mut self, queue: &mut mpsc::Receiver<J>, waiting: &mut Vec<J>) {
-        if self.pause > 0 {
-            self.pause -= 1;
+        if self.batches_without_wait > 0 {
+            self.batches_without_wait -= 1;
             return;
         }
         let expected = self.count.min(BATCH_MAX);
@@ -42,7 +43,7 @@ impl Callers {
             }
             // If a quarter of the callers did not come, batches do not wait for a while.
             if waiting.len() * 4 < expected * 3 {
-                self.pause = PAUSE;
+                self.batches_without_wait = BATCHES_WITHOUT_WAIT;
             }
             return;
         }
@@ -77,7 +78,7 @@ mod tests {
     async fn batches_do_not_wait_for_a_while_after_callers_did_not_come() {
         let mut callers = Callers::default();
         assert_eq!(gathered(&mut callers, 5).await, [0, 1], "it waited in vain for three more");
-        for _ in 0..PAUSE {
+        for _ in 0..BATCHES_WITHOUT_WAIT {
             assert_eq!(gathered(&mut callers, 2).await, [0]);
         }
         assert_eq!(gathered(&mut callers, 2).await, [0, 1]);

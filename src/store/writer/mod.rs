@@ -1,8 +1,8 @@
 //! The claim writer: one task per replica that takes all claims that have queued up while its last
 //! batch was in flight, and writes them in one transaction (group commit).
 //!
-//! An idle writer begins at once; between batches, it waits for up to a millisecond for the callers of the last one (see
-//! [`callers`]). Claims are judged one by one, in the order of arrival, and get their responses when the transaction has
+//! A batch begins with its first claim, or waits a moment for the callers of the last batch (see [`callers`]).
+//! Claims are judged one by one, in the order of arrival, and get their responses when the transaction has
 //! committed; the refusal of one claim does not affect the others.
 //!
 //! Example: claim A arrives at an idle writer, which begins a transaction for A alone. B, C and D arrive
