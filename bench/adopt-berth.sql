@@ -30,6 +30,6 @@ insert into consumers (id, uuid, project_id, user_id, generation)
     select distinct consumer, cloud.id_of(3, consumer), p.id, u.id, 1
     from cloud.holding, projects p, users u;
 select setval(pg_get_serial_sequence('consumers', 'id'), (select max(id) + 1 from consumers));
-insert into allocations (consumer_id, provider_id, class_id, used)
-    select consumer, provider, c.id, used
-    from cloud.holding h join resource_classes c on c.name = h.class;
+insert into allocation_sets (consumer_id, provider_id, class_ids, used)
+    select consumer, provider, array_agg(c.id order by c.id), array_agg(used order by c.id)
+    from cloud.holding h join resource_classes c on c.name = h.class group by consumer, provider;

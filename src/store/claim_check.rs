@@ -238,7 +238,7 @@ async fn add_holders(
     let (providers, classes): (Vec<i64>, Vec<i32>) =
         inventories.iter().map(|((provider, class), _)| (provider.0, class.0)).unzip();
     let rows = sqlx::query!(
-        r#"select w.place as "place!", c.uuid as consumer, h.used, c.generation,
+        r#"select w.place as "place!", c.uuid as consumer, h.used as "used!", c.generation,
                   p.external_id as project, u.external_id as "user", t.name as "consumer_type?",
                   extract(epoch from h.updated_at)::bigint as "since!", h.holders as "holders!"
            from unnest($1::bigint[], $2::int[]) with ordinality as w (provider_id, class_id, place)

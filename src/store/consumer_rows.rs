@@ -47,18 +47,20 @@ pub(super) async fn all(conn: &mut PgConnection, memory_max: u64) -> Result<Load
     consumers.add_owners(names(&mut tx, owners.collect()).await?);
     let mut rows = sqlx::query!(
         r#"select c.id, c.uuid, c.generation, c.project_id, c.user_id, c.consumer_type_id,
-                  a.provider_id, a.class_id, a.used,
+                  a.provider_id, a.class_ids, a.used,
                   extract(epoch from a.updated_at)::bigint as "updated_at!"
-           from consumers c join allocations a on a.consumer_id = c.id
-           order by c.id, a.provider_id, a.class_id"#
+           from consumers c join allocation_sets a on a.consumer_id = c.id
+           order by c.id, a.provider_id"#
     )
     .fetch(&mut *tx);
     let mut piece: Vec<ConsumerChange> = Vec::with_capacity(PIECE);
     while let Some(row) = rows.try_next().await? {
-        let amount = (ProviderId(row.provider_id), ClassId(row.class_id), row.used);
+        let provider = ProviderId(row.provider_id);
+        let amounts = row.class_ids.into_iter().map(ClassId).zip(row.used);
+        let amounts = amounts.map(|(class, used)| (provider, class, used));
         match piece.last_mut() {
             Some(ConsumerChange { uuid, now: Some(now) }) if *uuid == row.uuid => {
-                now.held.push(amount);
+                now.held.extend(amounts);
                 now.updated_at = now.updated_at.max(row.updated_at);
                 continue;
             }
@@ -79,7 +81,7 @@ pub(super) async fn all(conn: &mut PgConnection, memory_max: u64) -> Result<Load
                 consumer_type: row.consumer_type_id,
             },
             updated_at: row.updated_at,
-            held: vec![amount],
+            held: amounts.collect(),
         };
         piece.push(ConsumerChange { uuid: row.uuid, now: Some(now) });
     }

@@ -80,10 +80,10 @@ async fn read(conn: &mut PgConnection, filter: &ConsumerFilter) -> sqlx::Result<
                                 (select id from consumer_types where name = $5)
                             and ($5::text is null or c.consumer_type_id is not null))
                  and ($6::uuid is null
-                      or c.id in (select a.consumer_id from allocations a
+                      or c.id in (select a.consumer_id from allocation_sets a
                                   join providers p on p.id = a.provider_id where p.uuid = $6))
                  and ($7::uuid is null or c.uuid > $7)
-                 and exists (select from allocations a where a.consumer_id = c.id)
+                 and exists (select from allocation_sets a where a.consumer_id = c.id)
                order by c.uuid limit $8::bigint + 1
            ), counted as (
                select p.*, row_number() over by_uuid as nth,
@@ -95,7 +95,7 @@ async fn read(conn: &mut PgConnection, filter: &ConsumerFilter) -> sqlx::Result<
            )
            select c.uuid, c.generation, pr.external_id as project, u.external_id as "user",
                   t.name as "consumer_type?", p.uuid as provider,
-                  p.generation as provider_generation, rc.name as class, a.used,
+                  p.generation as provider_generation, rc.name as class, a.used as "used!",
                   extract(epoch from a.updated_at)::bigint as "updated_at!",
                   (select count(*) from page) > (select count(*) from kept) as "has_more!"
            from kept c

@@ -198,7 +198,7 @@ impl Snapshot {
                    group by c.project_id, a.class_id
                )
                select (select count(*) from owners) as "count!", p.external_id as project,
-                      s.consumers as "consumers!", u.class_id, u.used as "used!"
+                      s.consumers as "consumers!", u.class_id as "class_id!", u.used as "used!"
                from shown s
                join projects p on p.id = s.project_id
                join used u on u.project_id = s.project_id
@@ -229,7 +229,8 @@ impl Snapshot {
         providers: &'c [i64],
     ) -> impl Stream<Item = Result<Allocation>> + Send + 'c {
         let rows = sqlx::query!(
-            r#"select a.provider_id, a.class_id, a.used, c.uuid as consumer, c.generation,
+            r#"select a.provider_id as "provider_id!", a.class_id as "class_id!", a.used as "used!",
+                      c.uuid as consumer, c.generation,
                       p.external_id as project, u.external_id as "user",
                       t.name as "consumer_type?"
                from allocations a

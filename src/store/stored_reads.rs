@@ -24,7 +24,7 @@ impl Store {
                     Row,
                     r#"select c.uuid, c.generation, pr.external_id as project, u.external_id as "user",
                       t.name as "consumer_type?", p.uuid as provider,
-                      p.generation as provider_generation, rc.name as class, a.used,
+                      p.generation as provider_generation, rc.name as class, a.used as "used!",
                       extract(epoch from a.updated_at)::bigint as "updated_at!",
                       false as "has_more!"
                from consumers c

@@ -125,10 +125,11 @@ async fn read_aggregates(conn: &mut PgConnection, providers: &mut Assembly) -> R
 async fn all_holds(conn: &mut PgConnection) -> Result<BTreeMap<ConsumerId, HeldAmounts>> {
     let rows = sqlx::query_as!(
         HeldRow,
-        "select a.consumer_id, a.provider_id, a.class_id, a.used
+        r#"select c.id as consumer_id, a.provider_id as "provider_id!", a.class_id as "class_id!",
+                a.used as "used!"
          from placements p
          join consumers c on c.uuid = p.id
-         join allocations a on a.consumer_id = c.id"
+         join allocations a on a.consumer_id = c.id"#
     );
     Ok(by_hold(rows.fetch_all(conn).await?))
 }
@@ -140,11 +141,12 @@ pub(super) async fn holds(
 ) -> Result<BTreeMap<ConsumerId, HeldAmounts>> {
     let rows = sqlx::query_as!(
         HeldRow,
-        "select a.consumer_id, a.provider_id, a.class_id, a.used
+        r#"select c.id as consumer_id, a.provider_id as "provider_id!", a.class_id as "class_id!",
+                a.used as "used!"
          from consumers c
          join placements p on p.id = c.uuid
          join allocations a on a.consumer_id = c.id
-         where c.id = any($1)",
+         where c.id = any($1)"#,
         consumers
     );
     let mut holds = by_hold(rows.fetch_all(conn).await?);

@@ -248,15 +248,15 @@ async fn a_page_of_consumers_ends_before_it_is_too_large() {
              insert into providers (uuid, name, root_id)
              select gen_random_uuid(), 'many-' || n, 1 from generate_series(1, 30000) n
              returning id)
-         insert into allocations (consumer_id, provider_id, class_id, used)
-         select c.id, m.id, 0, 1 from many m, consumers c where c.uuid = any($1)",
+         insert into allocation_sets (consumer_id, provider_id, class_ids, used)
+         select c.id, m.id, '{0}', '{1}' from many m, consumers c where c.uuid = any($1)",
     )
     .bind(uuids.get(..2))
     .execute(&mut berth.session().await)
     .await
     .unwrap();
     // Without statistics, the reads may take as long as a statement may.
-    let analyze = sqlx::query("analyze providers, allocations");
+    let analyze = sqlx::query("analyze providers, allocation_sets");
     analyze.execute(&mut berth.session().await).await.unwrap();
     let page = berth.get("/-/v1/consumers").await.expect(200).json();
     assert_eq!(page["next_marker"], json!(uuids[0]));

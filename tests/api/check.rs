@@ -85,10 +85,10 @@ async fn faults_of_a_database_are_named_with_advice() {
     assert!(code == Some(0) || about(&found, "durability").0 == "failure");
 
     let lacking = database().await;
-    execute(&lacking, "drop table allocations").await;
+    execute(&lacking, "drop view allocations").await;
     let (found, code) = over(&["check"], &lacking).await;
     let (verdict, words) = about(&found, "schema");
-    assert!(verdict == "failure" && words.contains("table allocations"), "{words}");
+    assert!(verdict == "failure" && words.contains("view allocations"), "{words}");
     assert_eq!(code, Some(2));
 
     let nowhere = ["--database-url", "postgres://127.0.0.1:1/none"];

@@ -139,7 +139,7 @@ async fn consumers_are_read_again_with_the_world() {
     let mut session = berth.session().await;
     session
         .execute(
-            "update allocations set used = 2; update inventories set used = 2;
+            "update allocation_sets set used = '{2}'; update inventories set used = 2;
              update epoch set id = gen_random_uuid()",
         )
         .await

@@ -72,7 +72,7 @@ async fn a_database_that_is_not_utf_8_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_schema_that_lacks_something_is_named_with_what_it_lacks() {
     for (statement, missing) in [
-        ("drop table allocations", &["table allocations"][..]),
+        ("drop table allocation_sets cascade", &["table allocation_sets", "view allocations"][..]),
         (
             "drop table epoch, change_log cascade",
             &[

@@ -119,8 +119,6 @@ const OF_VERSION_1: &str = "
         (1, '00000000-0000-0000-0000-0000000000c1', 1, 1, 1, 2),
         (2, '00000000-0000-0000-0000-0000000000c2', 2, 1, null, 1);
     select setval(pg_get_serial_sequence('consumers', 'id'), 2);
-    insert into allocations (consumer_id, provider_id, class_id, used) values
-        (1, 1, 10000, 2), (1, 2, 0, 4), (2, 2, 0, 1);
     insert into change_log (providers) values (array[0, 1, 2, 5]);
     insert into planner_groups (id, name, kind, level) values
         ('00000000-0000-0000-0000-0000000000b1', 'alone', 'exclusivity', 'host');
@@ -139,6 +137,19 @@ const OF_VERSION_1: &str = "
         values (1, 'host', 'host', '00000000-0000-0000-0000-0000000000b1');
 ";
 
+/// The allocations of these consumers as versions before [`ALLOCATION_SETS`] stored them.
+const ALLOCATIONS_OF_VERSION_1: &str = "
+    insert into allocations (consumer_id, provider_id, class_id, used) values
+        (1, 1, 10000, 2), (1, 2, 0, 4), (2, 2, 0, 1)";
+
+/// As later versions store them.
+const ALLOCATIONS_IN_SETS: &str = "
+    insert into allocation_sets (consumer_id, provider_id, class_ids, used) values
+        (1, 1, '{10000}', '{2}'), (1, 2, '{0}', '{4}'), (2, 2, '{0}', '{1}')";
+
+/// The first version that has one row for all classes of a consumer on a provider.
+const ALLOCATION_SETS: i64 = 5;
+
 /// A change in the history as versions 1 and 2 stored it.
 const HISTORY_OF_VERSION_1: &str = "
     insert into history (request_id, user_id, kind, object, name, generation, before, after, subjects)
@@ -156,6 +167,9 @@ async fn of_version(version: i64) -> PgConnectOptions {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
     Migrator::new(folder).await.unwrap().run_to(version, &mut conn).await.unwrap();
     sqlx::raw_sql(OF_VERSION_1).execute(&mut conn).await.unwrap();
+    let allocations =
+        if version < ALLOCATION_SETS { ALLOCATIONS_OF_VERSION_1 } else { ALLOCATIONS_IN_SETS };
+    sqlx::raw_sql(allocations).execute(&mut conn).await.unwrap();
     if version < HISTORY_OF_LISTS {
         sqlx::raw_sql(HISTORY_OF_VERSION_1).execute(&mut conn).await.unwrap();
     }

@@ -42,21 +42,22 @@ with host as (
 ), stranger as (
     select c.id from consumers c where c.uuid = any({consumers}) limit 1
 ), added as (
-    insert into allocations (consumer_id, provider_id, class_id, used)
-    select s.id, h.id, i.class_id, 1 from stranger s, host h join inventories i on i.provider_id = h.id
-        on conflict do nothing returning provider_id, class_id
+    insert into allocation_sets (consumer_id, provider_id, class_ids, used)
+    select s.id, h.id, array_agg(i.class_id), array_agg(1) from stranger s, host h join inventories i on i.provider_id = h.id
+     group by s.id, h.id
+        on conflict do nothing returning provider_id, class_ids
 )
 update inventories i set used = i.used + 1 from added a
- where i.provider_id = a.provider_id and i.class_id = a.class_id;
+ where i.provider_id = a.provider_id and i.class_id = any(a.class_ids);
 """
 
 # More than there is, and counted as such.
 OVERSELL = """
 with added as (
-    update allocations set used = used + 100 where (consumer_id, provider_id, class_id) in (
-        select a.consumer_id, a.provider_id, a.class_id from allocations a
+    update allocation_sets set used[1] = used[1] + 100 where (consumer_id, provider_id) in (
+        select a.consumer_id, a.provider_id from allocation_sets a
           join providers p on p.id = a.provider_id where p.uuid = any({hosts}) limit 1)
-    returning provider_id, class_id
+    returning provider_id, class_ids[1] as class_id
 )
 update inventories i set used = i.used + 100 from added a
  where i.provider_id = a.provider_id and i.class_id = a.class_id;
@@ -190,7 +191,7 @@ class BadProxy:
             "update inventories i set used = i.used - a.used from (select provider_id, class_id, sum(used) as used"
             f" from allocations where consumer_id in {consumers} group by 1, 2) a"
             " where i.provider_id = a.provider_id and i.class_id = a.class_id;"
-            f"delete from allocations where consumer_id in {consumers};"
+            f"delete from allocation_sets where consumer_id in {consumers};"
             f"delete from consumers where id in {consumers};"
         )
 

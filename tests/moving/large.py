@@ -294,7 +294,7 @@ class Large(Moving):
                 self.assertEqual((done.returncode, json.loads(done.stdout)["total"]), (1, count))
                 # One more is used of an inventory than the old service says.
                 used = "(select min(id) from consumers where uuid::text like '0000000e%')"
-                self.rows(f"update allocations set used = used + 1 where consumer_id = {used}")
+                self.rows(f"update allocation_sets set used[1] = used[1] + 1 where consumer_id = {used}")
             with Reference(old).start(f"moving-{self.name}-2") as reference, self.serving() as server:
                 done = berth("compare", reference.url, server.url, "--json", "--import-report", file)
                 self.assertEqual(done.returncode, 1, done.stdout[:5000])

@@ -185,7 +185,7 @@ class Growing(Source):
         for rows in (self.PROVIDERS, 2 * self.PROVIDERS):
             self.fill(rows - self.PROVIDERS + 1, rows)
             found.append(self.blocks(rows))
-        tables = {"providers", "provider_traits", "provider_aggregates", "inventories", "consumers", "allocations",
+        tables = {"providers", "provider_traits", "provider_aggregates", "inventories", "consumers", "allocation_sets",
                   "projects", "users"}  # fmt: skip
         for once, twice in zip(*found, strict=True):
             self.assertLessEqual(tables, once.keys())

@@ -32,7 +32,7 @@ const JOURNAL: &str = "
         for each row execute function storm.note();
     create trigger journal after insert or update or delete on consumers
         for each row execute function storm.note();
-    create trigger journal after insert or update or delete on allocations
+    create trigger journal after insert or update or delete on allocation_sets
         for each row execute function storm.note();";
 
 /// Begins to keep the journal.

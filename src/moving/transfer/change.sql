@@ -36,14 +36,6 @@ update consumers c
       and (c.project_id, c.user_id, c.consumer_type_id, c.generation)
               is distinct from (p.id, u.id, t.id, f.generation);
 
-update allocations a
-    set used = f.used, updated_at = coalesce(to_timestamp(f.updated_at), a.updated_at)
-    from held_allocations h
-    join found_allocations f
-      on f.consumer = h.consumer and f.provider_id = h.provider_id and f.own_class_id = h.class_id
-    where a.consumer_id = h.consumer_id and a.provider_id = h.provider_id and a.class_id = h.class_id
-      and (a.used <> f.used or a.updated_at <> to_timestamp(f.updated_at));
-
 delete from providers where id in (select id from gone_providers);
 
 -- Of the standard names, the source may have fewer. Those have keys below 10000.

@@ -63,7 +63,7 @@ const WATCHED: [&str; 8] = [
     "provider_traits",
     "provider_aggregates",
     "consumers",
-    "allocations",
+    "allocation_sets",
     "resource_classes",
     "traits",
 ];

@@ -63,7 +63,7 @@ const TABLES: [&str; 11] = [
     "provider_aggregates",
     "inventories",
     "consumers",
-    "allocations",
+    "allocation_sets",
 ];
 
 /// The contents of Berth's tables before an import.
@@ -203,6 +203,8 @@ pub(super) async fn announce_touched(conn: &mut PgConnection) -> Result<u64, Err
 pub(super) async fn written(conn: &mut PgConnection) -> Result<Vec<TableRows>, Error> {
     let mut written = Vec::new();
     for table in TABLES {
+        // A set has an allocation for each of its classes.
+        let table = if table == "allocation_sets" { "allocations" } else { table };
         let query = AssertSqlSafe(format!("select count(*) from {table}"));
         let rows: i64 = sqlx::query_scalar(query).fetch_one(&mut *conn).await?;
         written.push(TableRows { table: table.to_owned(), rows: count(table, rows)? });

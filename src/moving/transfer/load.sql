@@ -66,10 +66,12 @@ insert into consumers (uuid, project_id, user_id, consumer_type_id, generation)
     on conflict (uuid) do nothing;
 
 --- writing allocations: found_allocations
-insert into allocations (consumer_id, provider_id, class_id, used, updated_at)
-    select c.id, f.provider_id, f.own_class_id, f.used, coalesce(to_timestamp(f.updated_at), now())
+insert into allocation_sets (consumer_id, provider_id, class_ids, used, updated_at)
+    select c.id, f.provider_id, array_agg(f.own_class_id order by f.own_class_id),
+           array_agg(f.used::bigint order by f.own_class_id), coalesce(to_timestamp(max(f.updated_at)), now())
     from found_allocations f
     join consumers c on c.uuid = f.consumer
     where not exists (select from held_allocations h
-                      where h.consumer = f.consumer and h.provider_id = f.provider_id
-                        and h.class_id = f.own_class_id);
+                      where h.consumer = f.consumer and h.provider_id = f.provider_id)
+    group by c.id, f.provider_id
+    order by c.id, f.provider_id;

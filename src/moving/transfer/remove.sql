@@ -1,4 +1,5 @@
 -- Removes from Berth's tables what the source does not have, within the scope, and frees the names and UUIDs that change.
+-- Changes allocations as well, because those that are gone may stand in the same row as others.
 
 create temporary table gone_providers on commit drop as
     select p.id from providers p where not exists (select from found_providers f where f.id = p.id);
@@ -17,11 +18,20 @@ update providers set uuid = gen_random_uuid(), name = 'being replaced: ' || gen_
     where id in (select id from gone_providers
                  union all select id from changed_providers where is_renamed);
 
-delete from allocations a using held_allocations h
-    where a.consumer_id = h.consumer_id and a.provider_id = h.provider_id and a.class_id = h.class_id
+delete from allocation_sets a using held_allocations h
+    where a.consumer_id = h.consumer_id and a.provider_id = h.provider_id
       and not exists (select from found_allocations f
-                      where f.consumer = h.consumer and f.provider_id = h.provider_id
-                        and f.own_class_id = h.class_id);
+                      where f.consumer = h.consumer and f.provider_id = h.provider_id);
+update allocation_sets a
+    set class_ids = f.class_ids, used = f.used, updated_at = coalesce(to_timestamp(f.updated_at), a.updated_at)
+    from (select h.consumer_id, f.provider_id, array_agg(f.own_class_id order by f.own_class_id) as class_ids,
+                 array_agg(f.used::bigint order by f.own_class_id) as used, max(f.updated_at) as updated_at
+          from found_allocations f
+          join (select distinct consumer, consumer_id from held_allocations) h on h.consumer = f.consumer
+          group by h.consumer_id, f.provider_id) f
+    where a.consumer_id = f.consumer_id and a.provider_id = f.provider_id
+      and ((a.class_ids, a.used) is distinct from (f.class_ids, f.used)
+           or a.updated_at <> to_timestamp(f.updated_at));
 
 with removed as (
     delete from inventories i using scope_providers s

@@ -116,7 +116,7 @@ pub(super) async fn read_held(
     }
     let ids: Vec<i64> = uuid_of.keys().copied().collect();
     let held = sqlx::query!(
-        "select consumer_id, provider_id, class_id, used from allocations
+        "select consumer_id, provider_id, class_ids, used from allocation_sets
          where consumer_id = any($1)",
         &ids
     )
@@ -128,9 +128,11 @@ pub(super) async fn read_held(
         let Some(ConsumerState { before: Some(before), now: Some(now) }) = consumer else {
             continue;
         };
-        let place = (ProviderId(row.provider_id), ClassId(row.class_id));
-        before.holds.insert(place, row.used);
-        now.holds.insert(place, row.used);
+        for (class, used) in row.class_ids.into_iter().zip(row.used) {
+            let place = (ProviderId(row.provider_id), ClassId(class));
+            before.holds.insert(place, used);
+            now.holds.insert(place, used);
+        }
     }
     Ok(providers)
 }

@@ -1,13 +1,13 @@
 //! Writes a judged state: the difference between the state as it was locked and as it is now, in one
 //! statement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlx::PgConnection;
 
 use super::locked::{LockedClaims, StoredConsumer};
-use crate::model::ProviderId;
 use crate::model::claim::{Consumer, ConsumerState, LockedState};
+use crate::model::{ClassId, ProviderId};
 use crate::store::error::{Error, Result};
 use crate::store::log_entry::{LogEntry, UseEntry};
 use crate::store::tx::Tx;
@@ -84,10 +84,9 @@ impl GenerationSteps {
 /// The rows to write, column by column.
 #[derive(Default)]
 struct Rows {
-    /// Allocations that end.
-    gone: (Vec<i64>, Vec<i64>, Vec<i32>),
-    /// Allocations that begin or change.
-    held: (Vec<i64>, Vec<i64>, Vec<i32>, Vec<i64>),
+    /// Consumers and providers between which allocations end.
+    gone: (Vec<i64>, Vec<i64>),
+    held: AllocationSets,
     /// Changes of `inventories.used`.
     inventory: (Vec<i64>, Vec<i32>, Vec<i64>),
     /// Steps of provider generations.
@@ -100,24 +99,55 @@ struct Rows {
     consumer_gone: Vec<i64>,
 }
 
+/// Rows of `allocation_sets` that begin or change.
+#[derive(Default)]
+struct AllocationSets {
+    consumers: Vec<i64>,
+    providers: Vec<i64>,
+    /// Positions of the first and of the last class of each row in `classes` and `used`, from 1.
+    firsts: Vec<i32>,
+    lasts: Vec<i32>,
+    classes: Vec<i32>,
+    used: Vec<i64>,
+}
+
+impl AllocationSets {
+    /// Adds the allocations of a consumer, which are sorted by provider.
+    fn add(&mut self, consumer: i64, holds: &BTreeMap<(ProviderId, ClassId), i64>) {
+        for ((provider, class), amount) in holds {
+            self.classes.push(class.0);
+            self.used.push(*amount);
+            let row = (self.consumers.last(), self.providers.last());
+            let is_same_row = row == (Some(&consumer), Some(&provider.0));
+            let position = self.lasts.last().map_or(1, |last| last + 1);
+            match self.lasts.last_mut() {
+                Some(last) if is_same_row => *last = position,
+                _ => {
+                    self.consumers.push(consumer);
+                    self.providers.push(provider.0);
+                    self.firsts.push(position);
+                    self.lasts.push(position);
+                }
+            }
+        }
+    }
+}
+
 impl Rows {
     fn add_consumer(&mut self, row: &StoredConsumer, consumer: &ConsumerState) {
         let empty = BTreeMap::new();
         let before = consumer.before.as_ref().map_or(&empty, |before| &before.holds);
         let now = consumer.now.as_ref().map_or(&empty, |now| &now.holds);
-        for (place, _) in before.iter().filter(|(place, _)| !now.contains_key(place)) {
+        let used: BTreeSet<ProviderId> = now.keys().map(|(provider, _)| *provider).collect();
+        let mut left: Vec<ProviderId> = before.keys().map(|(provider, _)| *provider).collect();
+        left.dedup();
+        for provider in left.into_iter().filter(|provider| !used.contains(provider)) {
             self.gone.0.push(row.id.0);
-            self.gone.1.push(place.0.0);
-            self.gone.2.push(place.1.0);
+            self.gone.1.push(provider.0);
         }
-        for (place, amount) in now {
-            // A row is written again even when the amount is the same: its time stamp moves.
-            if consumer.before != consumer.now {
-                self.held.0.push(row.id.0);
-                self.held.1.push(place.0.0);
-                self.held.2.push(place.1.0);
-                self.held.3.push(*amount);
-            }
+        // A row is written again even when the amounts are the same: its time stamp moves.
+        if consumer.before != consumer.now {
+            self.held.add(row.id.0, now);
         }
         let stored = row.inserted.as_ref().or(consumer.before.as_ref());
         let is_stored = |now: &Consumer| {
@@ -144,31 +174,32 @@ impl Rows {
     async fn write(&self, conn: &mut PgConnection) -> Result<()> {
         let changed = sqlx::query!(
             r#"with gone as (
-                 delete from allocations a
-                 using unnest($1::bigint[], $2::bigint[], $3::int[]) as g (consumer, provider, class)
+                 delete from allocation_sets a
+                 using unnest($1::bigint[], $2::bigint[]) as g (consumer, provider)
                  where a.consumer_id = g.consumer and a.provider_id = g.provider
-                   and a.class_id = g.class
              ), held as (
-                 insert into allocations (consumer_id, provider_id, class_id, used)
-                 select * from unnest($4::bigint[], $5::bigint[], $6::int[], $7::bigint[])
-                 on conflict (consumer_id, provider_id, class_id)
-                     do update set used = excluded.used, updated_at = now()
+                 insert into allocation_sets (consumer_id, provider_id, class_ids, used)
+                 select consumer, provider, ($7::int[])[first:last], ($8::bigint[])[first:last]
+                 from unnest($3::bigint[], $4::bigint[], $5::int[], $6::int[])
+                     as s (consumer, provider, first, last)
+                 on conflict (consumer_id, provider_id)
+                     do update set class_ids = excluded.class_ids, used = excluded.used, updated_at = now()
              ), inventory as (
                  update inventories i set used = i.used + s.delta
-                 from unnest($8::bigint[], $9::int[], $10::bigint[]) as s (provider, class, delta)
+                 from unnest($9::bigint[], $10::int[], $11::bigint[]) as s (provider, class, delta)
                  where i.provider_id = s.provider and i.class_id = s.class returning 1
              ), provider as (
                  update providers p set generation = p.generation + s.steps, updated_at = now()
-                 from unnest($11::bigint[], $12::bigint[]) as s (provider, steps)
+                 from unnest($12::bigint[], $13::bigint[]) as s (provider, steps)
                  where p.id = s.provider returning 1
              ), consumer as (
                  update consumers c set project_id = s.project, user_id = s.user_id,
                         consumer_type_id = s.consumer_type, generation = s.generation
-                 from unnest($13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[])
+                 from unnest($14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[])
                      as s (consumer, generation, project, user_id, consumer_type)
                  where c.id = s.consumer returning 1
              ), consumer_gone as (
-                 delete from consumers where id = any($18) returning 1
+                 delete from consumers where id = any($19) returning 1
              )
              select (select count(*) from inventory) as "inventory!",
                     (select count(*) from provider) as "provider!",
@@ -176,11 +207,12 @@ impl Rows {
                     (select count(*) from consumer_gone) as "consumer_gone!""#,
             &self.gone.0,
             &self.gone.1,
-            &self.gone.2,
-            &self.held.0,
-            &self.held.1,
-            &self.held.2,
-            &self.held.3,
+            &self.held.consumers,
+            &self.held.providers,
+            &self.held.firsts,
+            &self.held.lasts,
+            &self.held.classes,
+            &self.held.used,
             &self.inventory.0,
             &self.inventory.1,
             &self.inventory.2,

@@ -56,7 +56,7 @@ pub(in crate::store) async fn take(tx: &mut Tx<'_>, hosts: &[ExclusiveHost]) -> 
            select w.unit as "unit!", w.group_id as "group!",
                   case when not s.is_new then s.group_id end as holder,
                   s.is_new and exists (select from providers p
-                         join allocations a on a.provider_id = p.id
+                         join allocation_sets a on a.provider_id = p.id
                          join consumers c on c.id = a.consumer_id
                          where p.root_id = w.root_id and not exists (
                              select from group_consumers m
@@ -137,7 +137,7 @@ pub(in crate::store) async fn release(
         r#"select distinct m.group_id as "group_id!", pr.root_id
            from group_consumers m
            join consumers c on c.uuid = m.consumer
-           join allocations a on a.consumer_id = c.id
+           join allocation_sets a on a.consumer_id = c.id
            join providers pr on pr.id = a.provider_id
            where m.group_id = any($1)"#,
         groups
@@ -218,7 +218,7 @@ async fn release_tenants(tx: &mut Tx<'_>, groups: &[Uuid], hosts: &[ExclusiveHos
     let tenants = sqlx::query!(
         r#"select t.consumer, t.group_id,
                   array(select distinct p.root_id from consumers c
-                        join allocations a on a.consumer_id = c.id
+                        join allocation_sets a on a.consumer_id = c.id
                         join providers p on p.id = a.provider_id
                         where c.uuid = t.consumer) as "roots!"
            from exclusive_tenants t where t.group_id = any($1)"#,

@@ -274,14 +274,14 @@ impl Store {
                       array_agg(distinct a.provider_id order by a.provider_id) as "providers!"
                from placement_groups pg join placements p on p.id = pg.placement_id
                join consumers c on c.uuid = p.consumer
-               join allocations a on a.consumer_id = c.id
+               join allocation_sets a on a.consumer_id = c.id
                where pg.group_id = any($1) and p.id <> all($2)
                group by pg.group_id, p.id
                union all
                select t.group_id, array_agg(distinct a.provider_id order by a.provider_id)
                from exclusive_tenants t
                join consumers c on c.uuid = t.consumer
-               join allocations a on a.consumer_id = c.id
+               join allocation_sets a on a.consumer_id = c.id
                where t.group_id = any($1)
                group by t.group_id, t.consumer order by 1, 2"#,
                     groups,

@@ -24,13 +24,13 @@ impl Store {
                               array_agg(distinct a.provider_id order by a.provider_id) as "providers!"
                        from placement_groups g join placements p on p.id = g.placement_id
                        join consumers c on c.uuid = p.consumer
-                       join allocations a on a.consumer_id = c.id
+                       join allocation_sets a on a.consumer_id = c.id
                        group by g.group_id, p.id
                        union all
                        select t.group_id, t.project, t.consumer::text, false,
                               array_agg(distinct a.provider_id order by a.provider_id)
                        from exclusive_tenants t join consumers c on c.uuid = t.consumer
-                       join allocations a on a.consumer_id = c.id
+                       join allocation_sets a on a.consumer_id = c.id
                        group by t.group_id, t.project, t.consumer
                        order by 1, 3"#
                 )
@@ -60,7 +60,7 @@ impl Store {
                               e.unit as "unit!", e.group_id as "group_id!", c.uuid as "consumer!",
                               o.external_id as "project?"
                        from exclusive_units e join providers p on p.root_id = e.root_id
-                       join allocations a on a.provider_id = p.id
+                       join allocation_sets a on a.provider_id = p.id
                        join consumers c on c.id = a.consumer_id
                        left join projects o on o.id = c.project_id
                        where not exists (select from group_consumers m

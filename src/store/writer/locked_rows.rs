@@ -70,12 +70,12 @@ impl LockedRows {
     ) -> Result<()> {
         let rows = sqlx::query!(
             r#"select distinct p.uuid as "provider!", c.uuid as "consumer!"
-               from consumers c join allocations a on a.consumer_id = c.id
+               from consumers c join allocation_sets a on a.consumer_id = c.id
                join providers p on p.id = a.provider_id where c.uuid = any($1)
                union
                select p.uuid, s.ticket
                from placements s join consumers c on c.uuid = s.id
-               join allocations a on a.consumer_id = c.id
+               join allocation_sets a on a.consumer_id = c.id
                join providers p on p.id = a.provider_id where s.ticket = any($1)"#,
             consumers
         )
@@ -113,7 +113,7 @@ impl LockedRows {
         let consumers: Vec<Uuid> = jobs.iter().flat_map(|job| job.consumers()).collect();
         let providers: Vec<Uuid> = self.providers.iter().copied().collect();
         let drawing = sqlx::query_scalar!(
-            "select c.uuid from consumers c join allocations a on a.consumer_id = c.id
+            "select c.uuid from consumers c join allocation_sets a on a.consumer_id = c.id
              join providers p on p.id = a.provider_id
              where c.uuid = any($1) and p.uuid = any($2)",
             &consumers,
