@@ -104,6 +104,25 @@ def claims(arena: Arena) -> Sample:
     return arena.meter.replay(arena.service, requests, workers=32, seconds=seconds)
 
 
+def inventories(arena: Arena) -> Sample:
+    """GETs of the inventories of one provider after the other."""
+    paths = (f"/resource_providers/{uuid_of(PROVIDER, n)}/inventories" for n in range(1, 1001))
+    requests = [{"method": "GET", "path": path} for path in paths]
+    return arena.meter.replay(arena.service, requests, workers=32, seconds=arena.meter.seconds)
+
+
+def over(replicas: int) -> list[Workload]:
+    """Claims and reads over so many replicas, which have a cloud of their own, as HELD_BY_THREE has."""
+    cloud = dataclasses.replace(HELD, name=f"flat-10k-held-{replicas}")
+    return [
+        Workload(
+            f"{name}, 32 clients, {replicas} replicas", cloud, measure, "", "", limit="none", replicas=replicas,
+            compared=False,
+        )
+        for name, measure in (("claims, random hosts", claims), ("GET inventories", inventories))
+    ]  # fmt: skip
+
+
 def claims_on_a_pool(arena: Arena) -> Sample:
     """New consumers on random hosts that all take their disk from one provider."""
     hosts = arena.cloud.providers - 1
@@ -277,6 +296,9 @@ WORKLOADS = [
         f"candidates limit=1000 at {CANDIDATE_RATE}/s, flat 100k, 3 replicas, {CLAIM_RATE} claims/s",
         FLAT_100K_BY_THREE, under_claims, "p99 10 ms", "p99 3 ms", limit="none", replicas=3, compared=False,
     ),
+    *over(2),
+    *over(4),
+    *over(8),
     Workload(
         "candidates limit=1000, one client, flat 10k", FLAT_10K, alone, "", "", limit="none",
         compared=False,
