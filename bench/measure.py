@@ -123,16 +123,16 @@ class Meter:
         command = [servers.LOAD, *command, *self._options(service, workers)]
         if seconds:
             command += ["--seconds", seconds]
-        told, cpu = self._run_driver(service, command)
-        statuses = {int(status): count for status, count in told["statuses"].items()}
+        report, cpu = self._run_driver(service, command)
+        statuses = {int(status): count for status, count in report["statuses"].items()}
         done = sum(count for status, count in statuses.items() if 200 <= status < 300)
         conflicts = statuses.get(409, 0)
         full = statuses.get(503, 0)
         allowed = (conflicts if may_refuse else 0) + (full if may_be_full else 0)
         if done + allowed != sum(statuses.values()):
             sys.exit(f"unexpected answers of {service.url} to {command}: {statuses}")
-        rate = done / told["seconds"]
-        return self._sample(done, rate, told["p50"], told["p99"], cpu, conflicts)
+        rate = done / report["seconds"]
+        return self._sample(done, rate, report["p50"], report["p99"], cpu, conflicts)
 
     def _options(self, service: servers.Service, workers: int) -> list:
         targets = [part for address in service.addresses for part in ("--target", address)]

@@ -41,10 +41,10 @@ def explain(arena: Arena) -> Sample:
     """Why nothing fits. A client of the reference leaves out one condition after the other."""
     if arena.is_berth:
         return arena.meter.wrk(arena.service, [f"/-/v1/explain?{query(CONDITIONS)}"], connections=1)
-    asked = [CONDITIONS] + [
+    conditions_of_each = [CONDITIONS] + [
         tuple(it for it in CONDITIONS if it is not left_out) for left_out in CONDITIONS
     ]
-    return in_turn(arena, [f"/allocation_candidates?{query(conditions)}" for conditions in asked])
+    return in_turn(arena, [f"/allocation_candidates?{query(conditions)}" for conditions in conditions_of_each])
 
 
 def fit(arena: Arena) -> Sample:

@@ -11,7 +11,6 @@ import urllib.request
 
 from harness.postgres import Cluster
 
-import clouds
 import measure
 import servers
 import table
@@ -60,7 +59,7 @@ def main() -> None:
 
 def bench_cloud(cluster, meter, cloud, workloads: list[Workload], compared: bool, run) -> None:
     """All rounds of all workloads over one cloud."""
-    told(f"{cloud.name}: {cloud.providers} providers")
+    progress(f"{cloud.name}: {cloud.providers} providers")
     compared = compared and any(it.compared for it in workloads)
     names = servers.prepare(cluster, cloud, ["berth", *(["reference"] if compared else [])])
     # What the seeding left to write is not to be written while measuring.
@@ -91,7 +90,7 @@ def bench_cloud(cluster, meter, cloud, workloads: list[Workload], compared: bool
                     run.add(workload, arena.server, workload.measure(arena))
                 ours = services["berth", workload.replicas, workload.options]
                 run.add_limit(workload, limit_of(workload, meter, ours))
-                told(f"round {number + 1}: {run.line(workload)}")
+                progress(f"round {number + 1}: {run.line(workload)}")
     for name in names.values():
         cluster.drop(name)
 
@@ -115,7 +114,7 @@ def check_equal(services: dict, workloads: list[Workload]) -> None:
         )
         if ours != theirs:
             sys.exit(f"The servers answer {query} differently.")
-        told(f"both answer {query[:60]} the same")
+        progress(f"both answer {query[:60]} the same")
 
 
 def canonical(answer):
@@ -136,7 +135,7 @@ def get(service: servers.Service, path: str) -> bytes:
         return answer.read()
 
 
-def told(text: str) -> None:
+def progress(text: str) -> None:
     print(text, flush=True)
 
 

@@ -97,8 +97,8 @@ def _make_groups(url: str, instance: Instance) -> None:
             continue
         body = {"name": f"group-{number}", "type": "exclusivity", "level": group.level}
         members = (f"/v1/groups/group-{number}/members", {"members": [PROJECT]})
-        for method, path, said in (("POST", "/v1/groups", body), ("PUT", *members)):
-            status, _, answer = _ask(url, method, path, said)
+        for method, path, sent in (("POST", "/v1/groups", body), ("PUT", *members)):
+            status, _, answer = _ask(url, method, path, sent)
             if status != 201:
                 raise RuntimeError(f"{method} {path}: {status} {answer}")
 
@@ -106,14 +106,14 @@ def _make_groups(url: str, instance: Instance) -> None:
 def plan(planner: Planner, instance: Instance, seconds: int) -> Result:
     """One dry run."""
     began = time.monotonic()
-    status, headers, said = _ask(planner.url, "POST", "/v1/plans?dry_run=true", request(instance, seconds))
+    status, headers, plan = _ask(planner.url, "POST", "/v1/plans?dry_run=true", request(instance, seconds))
     took = time.monotonic() - began
     if status != 200:
-        return Result(None, None, None, False, status, said.get("explanation", ""), None, took)
+        return Result(None, None, None, False, status, plan.get("explanation", ""), None, took)
     quality = json.loads(headers["berth-plan"])
     cost, bound = (tuple(quality[part][name] for name in NAMES) for part in ("cost", "bound"))
     host_of = {host.name: nth for nth, host in enumerate(instance.hosts)}
-    places = said["placements"]
+    places = plan["placements"]
     placement = [host_of[places[f"s{nth}"]["location"]] for nth in range(len(instance.servers))]
     return Result(placement, cost, bound, quality["optimal"], status, "", planner.first(), took)
 
@@ -155,9 +155,9 @@ def request(instance: Instance, seconds: int) -> dict:
 
 def _ask(url: str, method: str, path: str, body: dict):
     headers = {"X-Auth-Token": f"admin:{PROJECT}", "Content-Type": "application/json"}
-    asked = urllib.request.Request(url + path, json.dumps(body).encode(), headers, method=method)
+    call = urllib.request.Request(url + path, json.dumps(body).encode(), headers, method=method)
     try:
-        with urllib.request.urlopen(asked, timeout=120) as answer:
+        with urllib.request.urlopen(call, timeout=120) as answer:
             return answer.status, answer.headers, json.loads(answer.read() or b"{}")
     except urllib.error.HTTPError as error:
         return error.code, error.headers, json.loads(error.read() or b"{}")

@@ -57,8 +57,8 @@ def violations(history: History, windows: list[Window], after: float) -> list[Vi
             found.append(Violation(STATUS, thing, words, [operation]))
         elif operation.outcome in (UNKNOWN, UNREACHED) and operation.kind != "claim-and-vanish":
             if not any(window.touches(operation, after) for window in windows):
-                told = words if status else f"no answer: {operation.note}"
-                found.append(Violation(OUTSIDE, thing, told, [operation]))
+                problem = words if status else f"no answer: {operation.note}"
+                found.append(Violation(OUTSIDE, thing, problem, [operation]))
     return found
 
 
@@ -110,8 +110,8 @@ def stuck(found: list[Recovery], bound: float) -> list[Violation]:
     for recovery in found:
         for kind, took in ((READS, recovery.read), (WRITES, recovery.write)):
             if took is None or took > bound:
-                told = "never" if took is None else f"after {took:.1f} s"
-                words = f"the first good {kind} after {recovery.fault} came {told}; the bound is {bound:g} s"
+                delay = "never" if took is None else f"after {took:.1f} s"
+                words = f"the first good {kind} after {recovery.fault} came {delay}; the bound is {bound:g} s"
                 late.append(Violation(STUCK, recovery.replica, words))
     return late
 

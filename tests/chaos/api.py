@@ -30,14 +30,14 @@ class Caller:
         self._connections: dict[tuple[str, str], Connection] = {}
 
     async def do(
-        self, kind: str, replica: str, method: str, path: str, asked: dict, body=None, read=None,
+        self, kind: str, replica: str, method: str, path: str, request: dict, body=None, read=None,
         planner: bool = False, version: str = VERSION, **manner,
     ) -> Operation:  # fmt: skip
         """Ask, and log it. `read` makes of the answer what the checkers need.
 
         `body` may be a function of the operation, for bodies that carry its tag.
         """
-        operation = self.history.begin(self.name, kind, replica, asked)
+        operation = self.history.begin(self.name, kind, replica, request)
         if callable(body):
             body = body(operation)
         headers = {"X-Auth-Token": f"admin:{self.project}", "X-Roles": ROLES, "Accept": "application/json"}
@@ -61,7 +61,7 @@ class Caller:
         operation.retry_after = answer.headers.get("retry-after")
         now = time.monotonic()
         if answer.status < 400:
-            operation.answered = read(answer) if read else {}
+            operation.response = read(answer) if read else {}
             operation.outcome, operation.end = OK, now
         elif answer.status < 500:
             operation.outcome, operation.end = REFUSED, now

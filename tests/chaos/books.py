@@ -131,7 +131,7 @@ async def _ask(node: Node, operation: Operation, text: str, view) -> Operation:
     except Unavailable as away:
         operation.note = str(away)
     else:
-        operation.answered, operation.outcome = view(json.loads(answer)), OK
+        operation.response, operation.outcome = view(json.loads(answer)), OK
     operation.end = time.monotonic()
     return operation
 

@@ -14,27 +14,27 @@ from world import CLASSES
 def violations(history: History, providers: list[str]) -> list[Violation]:
     found = []
     for operation in history.operations:
-        if operation.outcome == OK and operation.answered:
+        if operation.outcome == OK and operation.response:
             found += _answer(operation, set(providers))
     return found + _held_at_once(history) + _at_the_end(history)
 
 
 def _answer(operation: Operation, providers: set[str]) -> list[Violation]:
     found = []
-    for provider, usages in operation.answered.get("usages", {}).items():
+    for provider, usages in operation.response.get("usages", {}).items():
         if provider in providers:
             found += _fits(operation, provider, usages, "usage is")
-    for provider, listed in operation.answered.get("consumers", {}).items():
+    for provider, listed in operation.response.get("consumers", {}).items():
         sums = collections.Counter()
         for of in listed.values():
             sums.update(of["resources"])
         found += _fits(operation, provider, sums, "allocations add up to")
     # What the database itself says, see books.py.
-    for words in operation.answered.get("oversold", []):
+    for words in operation.response.get("oversold", []):
         found.append(Violation(OVERSOLD, "the database", words, [operation]))
-    for words in operation.answered.get("sums", []):
+    for words in operation.response.get("sums", []):
         found.append(Violation(SUMS, "the database", words, [operation]))
-    for words in operation.answered.get("shared", []):
+    for words in operation.response.get("shared", []):
         found.append(Violation(SHARED, "the database", words, [operation]))
     return found
 
@@ -46,18 +46,18 @@ def _at_the_end(history: History) -> list[Violation]:
     for operation in history.operations:
         if operation.outcome != OK:
             continue
-        answered = operation.answered or {}
+        response = operation.response or {}
         if operation.kind == "final":
             final = operation
-        elif final is not None and operation.begin > final.end and "totals" in answered:
-            project = operation.asked["project"]
-            there = final.answered["totals"].get(project, {})
-            if there != answered["totals"]:
-                words = f"{answered['totals']} are shown where the database has {there}"
+        elif final is not None and operation.begin > final.end and "totals" in response:
+            project = operation.request["project"]
+            there = final.response["totals"].get(project, {})
+            if there != response["totals"]:
+                words = f"{response['totals']} are shown where the database has {there}"
                 found.append(Violation(SUMS, f"project {project}", words, [operation, final]))
         elif final is not None and operation.begin > final.end:
-            for provider, used in answered.get("usages", {}).items():
-                there = final.answered["used"].get(provider)
+            for provider, used in response.get("usages", {}).items():
+                there = final.response["used"].get(provider)
                 if there is not None and there != used:
                     words = f"{used} is shown where the database has {there}"
                     found.append(Violation(SUMS, f"provider {provider}", words, [operation, final]))
@@ -78,13 +78,13 @@ def _held_at_once(history: History) -> list[Violation]:
         if operation.outcome != OK:
             continue
         # An acknowledgement shows a write as well as a read does.
-        for consumer, write in operation.asked.get("writes", {}).items():
+        for consumer, write in operation.request.get("writes", {}).items():
             if write["allocations"]:
                 _show(shown, held, operation, consumer, operation.tag, write["allocations"])
-        answered = operation.answered or {}
-        states = dict(answered.get("states", {}))
-        if "consumer" in operation.asked:
-            states[operation.asked["consumer"]] = answered.get("state")
+        response = operation.response or {}
+        states = dict(response.get("states", {}))
+        if "consumer" in operation.request:
+            states[operation.request["consumer"]] = response.get("state")
         for consumer, state in states.items():
             if state:
                 _show(shown, held, operation, consumer, state["tag"], state["allocations"])

@@ -56,7 +56,7 @@ class Consumers:
         self._seen_by: dict[str, float] = {}
         self._seen_in: dict[str, set[str]] = collections.defaultdict(set)
         for operation in history.operations:
-            for consumer in operation.asked.get("writes", {}):
+            for consumer in operation.request.get("writes", {}):
                 self._writes[consumer].append(operation)
         for operation in history.operations:
             if operation.outcome == OK:
@@ -64,12 +64,12 @@ class Consumers:
         self.undecided = 0
 
     def _note(self, operation: Operation, known: list[str]) -> None:
-        answered = operation.answered or {}
-        if "consumer" in operation.asked and "state" in answered:
-            self._read(Reading(operation, operation.asked["consumer"], None, answered["state"]))
-        for consumer, state in answered.get("states", {}).items():
+        response = operation.response or {}
+        if "consumer" in operation.request and "state" in response:
+            self._read(Reading(operation, operation.request["consumer"], None, response["state"]))
+        for consumer, state in response.get("states", {}).items():
             self._read(Reading(operation, consumer, None, state))
-        for provider, listed in answered.get("consumers", {}).items():
+        for provider, listed in response.get("consumers", {}).items():
             for consumer in {*known, *(c for c in listed if c in self._writes)}:
                 self._read(Reading(operation, consumer, provider, listed.get(consumer)))
 
@@ -104,7 +104,7 @@ class Consumers:
     def _steps(self, consumer: str, lifetime: float) -> list[Step]:
         steps = []
         for operation in self._writes[consumer]:
-            write = operation.asked["writes"][consumer]
+            write = operation.request["writes"][consumer]
             if operation.outcome in (OK, UNKNOWN):
                 step = self._write(operation, write)
                 steps.append(step)
@@ -162,16 +162,16 @@ class Consumers:
     def _kind(self, consumer: str, failure: Failure, state: dict | None, shown: Operation | None) -> str:
         operation = failure.step.operation
         if state and "tag" in state:
-            if shown is None or consumer not in shown.asked.get("writes", {}):
+            if shown is None or consumer not in shown.request.get("writes", {}):
                 return INVENTED
             if shown.outcome in (REFUSED, UNREACHED):
                 return REFUSED_APPLIED
-            if canonical(shown.asked["writes"][consumer]["allocations"]) != canonical(state["allocations"]):
+            if canonical(shown.request["writes"][consumer]["allocations"]) != canonical(state["allocations"]):
                 return INVENTED
         missing = self._writers(failure.states)
         later = [r for r in self._readings[consumer] if r.operation.begin >= operation.begin]
         for write in missing:
-            if len(write.asked["writes"]) > 1 and self._seen_in[write.tag] - {consumer}:
+            if len(write.request["writes"]) > 1 and self._seen_in[write.tag] - {consumer}:
                 if not any(r.state and r.state.get("tag") == write.tag for r in self._readings[consumer]):
                     return HALF
         latest = {write.tag for write in missing}
@@ -217,7 +217,7 @@ class Consumers:
 
 def _is_about(operation: Operation, consumer: str) -> bool:
     """Whether a refusal can be about no other consumer and no provider."""
-    return operation.asked["writes"].keys() == {consumer} and "provider" not in operation.asked
+    return operation.request["writes"].keys() == {consumer} and "provider" not in operation.request
 
 
 def _admits(guard, state) -> bool:

@@ -102,8 +102,8 @@ class Copy:
                 for name in sorted(ours_is.keys() | theirs_is.keys()):
                     kept, read = ours_is.get(name), theirs_is.get(name)
                     if kept != read:
-                        told = f"{name} {json.dumps(kept)} is kept, {json.dumps(read)} was read"
-                        found.append(f"at {self.number} (read {other.number}), {kind} {uuid}: {told}")
+                        difference = f"{name} {json.dumps(kept)} is kept, {json.dumps(read)} was read"
+                        found.append(f"at {self.number} (read {other.number}), {kind} {uuid}: {difference}")
         return found
 
 
@@ -248,13 +248,13 @@ def disagreements(keepers: list[Keeper]) -> list[Violation]:
     for one, other in itertools.combinations(keepers, 2):
         for ours, theirs in itertools.product(one.stretches, other.stretches):
             first, last = max(ours.first, theirs.first), min(ours.last, theirs.last)
-            told = [
+            events = [
                 {number: what for number, what in stretch.events.items() if first < number <= last}
                 for stretch in (ours, theirs)
             ]
             numbers = sorted(
-                number for number in told[0].keys() | told[1].keys()
-                if told[0].get(number) != told[1].get(number)
+                number for number in events[0].keys() | events[1].keys()
+                if events[0].get(number) != events[1].get(number)
             )  # fmt: skip
             if numbers:
                 words = f"{len(numbers)} events are not the same as for {other.name}, first {numbers[0]}"

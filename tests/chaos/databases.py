@@ -193,8 +193,8 @@ class Node:
 
     def has_synchronous_standby(self) -> bool:
         try:
-            asked = "select count(*) from pg_stat_replication where sync_state = 'sync'"
-            return self.sql(asked, database="postgres", seconds=5) == "1"
+            query = "select count(*) from pg_stat_replication where sync_state = 'sync'"
+            return self.sql(query, database="postgres", seconds=5) == "1"
         except Unavailable:
             return False
 
@@ -276,13 +276,13 @@ class Pair:
         self.wait_for_standby(required=True)
 
     def wait_for_standby(self, required: bool) -> None:
-        asked = "select count(*) from pg_stat_replication where state = 'streaming'"
+        query = "select count(*) from pg_stat_replication where state = 'streaming'"
         deadline = time.monotonic() + UP_WITHIN_SECONDS
         while time.monotonic() < deadline:
             try:
                 if required and self.primary.has_synchronous_standby():
                     return
-                if not required and self.primary.sql(asked, database="postgres") == "1":
+                if not required and self.primary.sql(query, database="postgres") == "1":
                     return
             except Unavailable:
                 pass

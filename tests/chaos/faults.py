@@ -133,8 +133,8 @@ class Faults:
     async def backend_kill(self, window: Window) -> None:
         """PostgreSQL ends all sessions and recovers when one of its processes dies."""
         node = self.stage.pair.primary
-        asked = "select pid from pg_stat_activity where application_name like 'berth@%' limit 1"
-        pid = await asyncio.to_thread(node.sql, asked)
+        query = "select pid from pg_stat_activity where application_name like 'berth@%' limit 1"
+        pid = await asyncio.to_thread(node.sql, query)
         if pid and int(pid) in descendants(node.program.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
@@ -334,13 +334,13 @@ class Faults:
     async def _until_primary_answers(self) -> None:
         """Wait until the primary takes writes; start it if it has ended by itself."""
         node: Node = self.stage.pair.primary
-        asked = "create temporary table chaos_probe (a int); drop table chaos_probe"
+        query = "create temporary table chaos_probe (a int); drop table chaos_probe"
         deadline = now() + 120
         while now() < deadline:
             if not node.program.is_running():
                 await asyncio.to_thread(node.start)
             try:
-                await asyncio.to_thread(node.sql, asked, "postgres", 5)
+                await asyncio.to_thread(node.sql, query, "postgres", 5)
                 return
             except Unavailable:
                 await asyncio.sleep(0.05)

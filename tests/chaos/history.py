@@ -1,4 +1,4 @@
-"""The log of all operations: what was asked of whom, when, and what became of it."""
+"""The log of all operations: the request, the replica, the time, and the outcome."""
 
 import dataclasses
 import json
@@ -17,8 +17,8 @@ class Operation:
     end:    when its answer came; infinite if its outcome is unknown, because then it may take effect later.
     heard:  when its client heard of it or gave up, whatever its outcome.
 
-    `asked` and `answered` are what the checkers need, in the form that workload.py gives them;
-    `answered` is only there for what was acknowledged.
+    `request` and `response` are what the checkers need, in the form that workload.py gives them;
+    `response` is only there for what was acknowledged.
     """
 
     number: int
@@ -26,12 +26,12 @@ class Operation:
     kind: str
     replica: str
     begin: float
-    asked: dict
+    request: dict
     end: float = math.inf
     outcome: str = UNKNOWN
     status: int = 0
     retry_after: str | None = None
-    answered: dict | None = None
+    response: dict | None = None
     note: str = ""
     heard: float = math.inf
 
@@ -47,13 +47,13 @@ class Operation:
     def words(self) -> str:
         """The operation in a line, for reports."""
         until = "..." if self.outcome == UNKNOWN else f"{self.end:.3f}"
-        told = f"{self.outcome} {self.status or ''}".strip()
-        text = f"#{self.number} {self.kind} at {self.replica} by {self.client} {self.begin:.3f}-{until}: {told}"
+        state = f"{self.outcome} {self.status or ''}".strip()
+        text = f"#{self.number} {self.kind} at {self.replica} by {self.client} {self.begin:.3f}-{until}: {state}"
         if self.note:
             text += f" ({self.note})"
-        text += f" asked {json.dumps(self.asked, sort_keys=True)[:400]}"
-        if self.answered is not None and self.kind != "final":
-            text += f" answered {json.dumps(self.answered, sort_keys=True)[:400]}"
+        text += f" request {json.dumps(self.request, sort_keys=True)[:400]}"
+        if self.response is not None and self.kind != "final":
+            text += f" response {json.dumps(self.response, sort_keys=True)[:400]}"
         return text
 
 
@@ -64,10 +64,10 @@ class History:
         self.operations: list[Operation] = []
         self.began = time.monotonic()
 
-    def begin(self, client: str, kind: str, replica: str, asked: dict) -> Operation:
+    def begin(self, client: str, kind: str, replica: str, request: dict) -> Operation:
         """Note that an operation begins now."""
         number = len(self.operations)
-        operation = Operation(number, client, kind, replica, time.monotonic(), asked)
+        operation = Operation(number, client, kind, replica, time.monotonic(), request)
         self.operations.append(operation)
         return operation
 

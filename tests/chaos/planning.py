@@ -1,10 +1,10 @@
 """Clients of the planner: each makes stacks, reserves, lets instances come, and takes all away.
 
-What the checkers need is in `asked` and `answered`:
+What the checkers need is in `request` and `response`:
 
-    every request     asked: stack, and the id of the plan where it is known
-    a plan            answered: plan {id, placements {orchestration id: location}}, null if there is none
-    a placement       answered: placement {id, location, reserved, resource}
+    every operation   request: stack, and the id of the plan where it is known
+    a plan            response: plan {id, placements {orchestration id: location}}, null if there is none
+    a placement       response: placement {id, location, reserved, resource}
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Planner(Client):
             if made.outcome != REFUSED:
                 await self.delete(stack)
             return
-        plan = made.answered["plan"]
+        plan = made.response["plan"]
         await self.look(stack, plan["id"])
         instances = []
         for server in servers:
@@ -92,40 +92,40 @@ class Planner(Client):
             "plan_name": stack, "stack_id": stack, "resources": resources,
             "timeout": "2 sec", "locations": list(self.world.planned),
         }  # fmt: skip
-        asked = {"stack": stack, "servers": servers, "group": group, "apart": "apart" in resources}
+        request = {"stack": stack, "servers": servers, "group": group, "apart": "apart" in resources}
         return await self.caller.do(
-            "plan-create", self.replica, "POST", "/v1/plans", asked, body, read_plan, planner=True
+            "plan-create", self.replica, "POST", "/v1/plans", request, body, read_plan, planner=True
         )
 
     async def look(self, stack: str, plan: str) -> None:
         """Read the plan, its placements and what they hold, at any replica."""
-        asked = {"stack": stack, "plan": plan}
+        request = {"stack": stack, "plan": plan}
         by = self.random.choice([stack, plan])
         seen = await self.caller.do(
-            "plan-read", self.random.choice(self._names), "GET", f"/v1/plans/{by}", asked,
+            "plan-read", self.random.choice(self._names), "GET", f"/v1/plans/{by}", request,
             read=read_plan, planner=True,
         )  # fmt: skip
         if seen.outcome != OK:
             return
-        server = self.random.choice(list(seen.answered["plan"]["placements"]))
-        asked = {"stack": stack, "plan": plan, "server": server}
+        server = self.random.choice(list(seen.response["plan"]["placements"]))
+        request = {"stack": stack, "plan": plan, "server": server}
         one = await self.caller.do(
             "placement-read", self.random.choice(self._names), "GET", f"/v1/placements/{server}",
-            asked, read=read_placement, planner=True,
+            request, read=read_placement, planner=True,
         )  # fmt: skip
         if one.outcome == OK:
-            placement = one.answered["placement"]["id"]
+            placement = one.response["placement"]["id"]
             await self.caller.do(
                 "hold-read", self.random.choice(self._names), "GET", f"/allocations/{placement}",
-                {**asked, "placement": placement},
+                {**request, "placement": placement},
                 read=lambda answer: {"state": consumer_view(answer.json())},
             )  # fmt: skip
 
     async def reserve(self, stack: str, server: str, instance: str, location: str) -> bool:
-        asked = {"stack": stack, "server": server, "instance": instance}
+        request = {"stack": stack, "server": server, "instance": instance}
         body = {"resource_id": instance, "locations": [location]}
         done = await self.caller.do(
-            "reserve", self.replica, "POST", f"/v1/placements/{server}", asked, body, read_placement,
+            "reserve", self.replica, "POST", f"/v1/placements/{server}", request, body, read_placement,
             planner=True,
         )  # fmt: skip
         return done.outcome == OK
@@ -133,13 +133,13 @@ class Planner(Client):
     async def arrive(self, stack: str, server: str, instance: str, location: str) -> None:
         """What nova does for the instance: a claim on the host."""
         wanted = {self.world.planned[location]: AMOUNTS}
-        asked = {
+        request = {
             "stack": stack, "server": server, "instance": instance,
             "writes": {instance: {"guard": None, "allocations": wanted}},
         }  # fmt: skip
         for _ in range(3):
             done = await self.caller.do(
-                "arrive", self.replica, "PUT", f"/allocations/{instance}", asked,
+                "arrive", self.replica, "PUT", f"/allocations/{instance}", request,
                 lambda operation: {
                     "allocations": {provider: {"resources": amounts} for provider, amounts in wanted.items()},
                     "project_id": self.caller.project, "user_id": operation.tag,
@@ -151,16 +151,16 @@ class Planner(Client):
             await self.rest()
 
     async def leave(self, stack: str, instance: str) -> bool:
-        asked = {"stack": stack, "instance": instance, "writes": {instance: {"guard": "delete", "allocations": {}}}}
-        return await self.again("leave", f"/allocations/{instance}", asked, planner=False)
+        request = {"stack": stack, "instance": instance, "writes": {instance: {"guard": "delete", "allocations": {}}}}
+        return await self.again("leave", f"/allocations/{instance}", request, planner=False)
 
     async def delete(self, stack: str) -> None:
         await self.again("plan-delete", f"/v1/plans/{stack}", {"stack": stack}, planner=True)
 
-    async def again(self, kind: str, path: str, asked: dict, planner: bool) -> bool:
+    async def again(self, kind: str, path: str, request: dict, planner: bool) -> bool:
         """Delete, until it is known to be gone or five times have failed."""
         for _ in range(5):
-            done = await self.caller.do(kind, self.replica, "DELETE", path, asked, planner=planner)
+            done = await self.caller.do(kind, self.replica, "DELETE", path, request, planner=planner)
             if done.outcome in (OK, REFUSED):
                 return True
             await asyncio.sleep(1)

@@ -15,9 +15,9 @@ from world import World
 def violations(history: History, world: World) -> list[Violation]:
     stacks: dict[str, list[Operation]] = collections.defaultdict(list)
     for operation in history.operations:
-        if "stack" in operation.asked:
-            stacks[operation.asked["stack"]].append(operation)
-    finals = [o for o in history.operations if o.outcome == OK and "plans" in (o.answered or {})]
+        if "stack" in operation.request:
+            stacks[operation.request["stack"]].append(operation)
+    finals = [o for o in history.operations if o.outcome == OK and "plans" in (o.response or {})]
     found = []
     for stack, operations in stacks.items():
         found += _Stack(stack, operations, world, finals).violations()
@@ -30,7 +30,7 @@ class _Stack:
     def __init__(self, stack: str, operations: list[Operation], world: World, finals: list[Operation]) -> None:
         self._thing = f"stack {stack}"
         # Whether the database has it at the end.
-        self._finals = [(read, stack in read.answered["plans"]) for read in finals]
+        self._finals = [(read, stack in read.response["plans"]) for read in finals]
         self._operations = operations
         self._world = world
         of = lambda kind: [o for o in operations if o.kind == kind]  # noqa: E731
@@ -45,10 +45,10 @@ class _Stack:
         found = self._existence(made)
         if not made:
             return found
-        first = made[0].answered["plan"]
+        first = made[0].response["plan"]
         for operation in [*made[1:], *(o for o in self._reads if o.outcome == OK)]:
-            if operation.answered["plan"]["id"] != first["id"]:
-                words = f"two plans of one stack: {first['id']} and {operation.answered['plan']['id']}"
+            if operation.response["plan"]["id"] != first["id"]:
+                words = f"two plans of one stack: {first['id']} and {operation.response['plan']['id']}"
                 found.append(Violation(PLAN, self._thing, words, [made[0], operation]))
             found += self._same_places(made[0], operation)
         found += self._apart(made[0])
@@ -95,7 +95,7 @@ class _Stack:
     def _same_places(self, made: Operation, other: Operation) -> list[Violation]:
         """Nobody here asks for a move: a server is where it was, or has left with its instance."""
         found = []
-        first, second = made.answered["plan"]["placements"], other.answered["plan"]["placements"]
+        first, second = made.response["plan"]["placements"], other.response["plan"]["placements"]
         for server, location in second.items():
             if location is not None and location != first.get(server):
                 words = f"{server} was on {first.get(server)} and is on {location}"
@@ -111,8 +111,8 @@ class _Stack:
         return bool(later)
 
     def _apart(self, made: Operation) -> list[Violation]:
-        places = list(made.answered["plan"]["placements"].values())
-        if made.asked["apart"] and len(set(places)) < len(places):
+        places = list(made.response["plan"]["placements"].values())
+        if made.request["apart"] and len(set(places)) < len(places):
             return [Violation(PLAN, self._thing, f"servers that must be apart are on {places}", [made])]
         return []
 
@@ -121,11 +121,11 @@ class _Stack:
         for read in self._placements:
             if read.outcome != OK:
                 continue
-            shown = read.answered["placement"]
+            shown = read.response["placement"]
             for done in self._reserves:
-                same = done.asked["server"] == read.asked["server"]
+                same = done.request["server"] == read.request["server"]
                 if same and done.outcome == OK and done.end < read.begin:
-                    if not shown["reserved"] or shown["resource"] != done.asked["instance"]:
+                    if not shown["reserved"] or shown["resource"] != done.request["instance"]:
                         words = "an acknowledged reservation is not shown"
                         found.append(Violation(STALE, self._thing, words, [read, done]))
         return found
@@ -136,12 +136,12 @@ class _Stack:
         for read in self._holds:
             if read.outcome != OK:
                 continue
-            server = read.asked["server"]
-            arrived = [o for o in self._arrivals if o.asked["server"] == server]
+            server = read.request["server"]
+            arrived = [o for o in self._arrivals if o.request["server"] == server]
             over = [o for o in self._deletes if o.begin < read.end]
-            location = made.answered["plan"]["placements"][server]
+            location = made.response["plan"]["placements"][server]
             provider = self._world.planned[location]
-            state = read.answered["state"]
+            state = read.response["state"]
             if state is not None and state["allocations"] != {provider: AMOUNTS}:
                 words = f"{server} is planned on {location} ({provider}) and holds {state['allocations']}"
                 found.append(Violation(PLAN, self._thing, words, [made, read]))
@@ -165,9 +165,9 @@ def _units(history: History, world: World) -> list[Violation]:
     for made in history.operations:
         if made.kind != "plan-create" or made.outcome != OK:
             continue
-        until = ends.get(made.asked["stack"], made.end)
-        for location in set(made.answered["plan"]["placements"].values()):
-            spans[location].append((made.end, until, made.asked["group"], made))
+        until = ends.get(made.request["stack"], made.end)
+        for location in set(made.response["plan"]["placements"].values()):
+            spans[location].append((made.end, until, made.request["group"], made))
     found = []
     for location, entries in spans.items():
         for number, (begin, end, group, made) in enumerate(entries):
@@ -182,6 +182,6 @@ def _first_ends(history: History) -> dict[str, float]:
     """Until when each stack is known to hold all that it was planned with."""
     ends: dict[str, float] = {}
     for operation in history.operations:
-        if operation.kind in ("arrive", "plan-delete") and "stack" in operation.asked:
-            ends.setdefault(operation.asked["stack"], operation.begin)
+        if operation.kind in ("arrive", "plan-delete") and "stack" in operation.request:
+            ends.setdefault(operation.request["stack"], operation.begin)
     return ends

@@ -32,7 +32,7 @@ class Providers:
         shown: dict[str, list[tuple[Operation, int]]] = collections.defaultdict(list)
         for operation in self._history.operations:
             if operation.outcome == OK:
-                for provider, generation in _generations(operation.answered or {}).items():
+                for provider, generation in _generations(operation.response or {}).items():
                     if provider in self._generations:
                         shown[provider].append((operation, generation))
         raised = self._raised()
@@ -48,14 +48,14 @@ class Providers:
         """By provider: what raises its generation, by how much at the least, and at the most."""
         raised: dict[str, list] = {provider: [] for provider in self._counted}
         for operation in self._history.operations:
-            asked = operation.asked
-            writes = asked.get("writes", {}).values()
-            if operation.outcome not in (OK, UNKNOWN) or not (writes or "provider" in asked):
+            request = operation.request
+            writes = request.get("writes", {}).values()
+            if operation.outcome not in (OK, UNKNOWN) or not (writes or "provider" in request):
                 continue
             named = {provider for write in writes for provider in write["allocations"]}
             # A consumer that gives up all may have had something anywhere.
             anywhere = any(not write["allocations"] and write["guard"] != "delete" for write in writes)
-            for provider in self._counted if anywhere else {*named, asked.get("provider")} & self._counted:
+            for provider in self._counted if anywhere else {*named, request.get("provider")} & self._counted:
                 least, most = self._raises(operation, provider, provider in named, anywhere)
                 if most:
                     raised[provider].append((operation, least, most))
@@ -103,8 +103,8 @@ class Providers:
     @staticmethod
     def _raises(operation: Operation, provider: str, named: bool, anywhere: bool) -> tuple[int, int]:
         least, most = int(named), int(named) + int(anywhere)
-        if operation.asked.get("provider") == provider:
-            if operation.asked.get("reshape"):
+        if operation.request.get("provider") == provider:
+            if operation.request.get("reshape"):
                 return max(least, 1), most + RESHAPE_MOST
             if operation.kind == "write-inventories":
                 return 1, 1
@@ -121,7 +121,7 @@ class Providers:
                 continue
             for provider in _shown(operation, kind):
                 value = _value(operation, kind, provider)
-                generation = operation.answered["generations"][provider]
+                generation = operation.response["generations"][provider]
                 known = first.setdefault((provider, generation), (value, operation))
                 if known[0] != value:
                     words = f"generation {generation} has different {kind}: {known[0]} and {value}"
@@ -138,7 +138,7 @@ class Providers:
             if operation.outcome != OK:
                 continue
             for provider, usages in _used(operation).items():
-                generation = operation.answered.get("generations", {}).get(provider)
+                generation = operation.response.get("generations", {}).get(provider)
                 if generation is not None and provider in self._counted:
                     for name in CLASSES:
                         shown[provider, generation, name].append((operation, usages.get(name, 0)))
@@ -153,7 +153,7 @@ class Providers:
                         least = ended[position]
                     position += 1
                 # The generation in a list of allocations may be older than the list: that is meant.
-                if least is not None and used > least[1] and "consumers" not in operation.answered:
+                if least is not None and used > least[1] and "consumers" not in operation.response:
                     words = f"{used} {name} are used under generation {generation}, where it was {least[1]} before"
                     found.append(Violation(SUMS, f"provider {provider}", words, [least[0], operation]))
         return found
@@ -171,7 +171,7 @@ class Providers:
                     reads[key] = min(reads.get(key, math.inf), operation.end)
                     steps[provider].append(_read_step(operation, value))
         for operation in operations:
-            provider = operation.asked.get("provider")
+            provider = operation.request.get("provider")
             written = _written(operation, kind)
             if written is None or operation.outcome not in (OK, UNKNOWN):
                 continue
@@ -202,7 +202,7 @@ class Providers:
     def _marked(self, kind: str, provider: str, values: list) -> list[Operation]:
         return [
             o for o in self._history.operations
-            if o.asked.get("provider") == provider and _written(o, kind) in values
+            if o.request.get("provider") == provider and _written(o, kind) in values
         ][:4]  # fmt: skip
 
 
@@ -221,9 +221,9 @@ class _Sum:
         return self._sums[bisect.bisect_right(self._times, time)]
 
 
-def _generations(answered: dict) -> dict[str, int]:
-    shown = dict(answered.get("generations", {}))
-    state = answered.get("state")
+def _generations(response: dict) -> dict[str, int]:
+    shown = dict(response.get("generations", {}))
+    state = response.get("state")
     if state:
         shown.update(state.get("generations", {}))
     return shown
@@ -231,9 +231,9 @@ def _generations(answered: dict) -> dict[str, int]:
 
 def _used(operation: Operation) -> dict[str, dict[str, int]]:
     """What is used of each provider, by usages or by the allocations that it lists."""
-    answered = operation.answered or {}
-    used = dict(answered.get("usages", {}))
-    for provider, listed in answered.get("consumers", {}).items():
+    response = operation.response or {}
+    used = dict(response.get("usages", {}))
+    for provider, listed in response.get("consumers", {}).items():
         sums: collections.Counter = collections.Counter()
         for of in listed.values():
             sums.update(of["resources"])
@@ -242,7 +242,7 @@ def _used(operation: Operation) -> dict[str, dict[str, int]]:
 
 
 def _shown(operation: Operation, kind: str) -> dict:
-    return (operation.answered or {}).get(kind, {})
+    return (operation.response or {}).get(kind, {})
 
 
 def _value(operation: Operation, kind: str, provider: str):
@@ -252,8 +252,8 @@ def _value(operation: Operation, kind: str, provider: str):
 
 def _written(operation: Operation, kind: str):
     if kind == "traits":
-        return tuple(sorted(operation.asked["traits"])) if "traits" in operation.asked else None
-    written = operation.kind == "write-inventories" or operation.asked.get("reshape")
+        return tuple(sorted(operation.request["traits"])) if "traits" in operation.request else None
+    written = operation.kind == "write-inventories" or operation.request.get("reshape")
     return operation.number if written else None
 
 

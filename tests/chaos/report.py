@@ -110,10 +110,10 @@ def words(document: dict, judged: verdict.Verdict) -> list[str]:
     for fault, of in document["recoveries"].items():
         read, write = of[READS], of[WRITES]
         times = (read["median"], read["longest"], write["median"], write["longest"])
-        told = ["never" if took is None else f"{took:.2f}" for took in times]
+        seconds = ["never" if took is None else f"{took:.2f}" for took in times]
         failed = document["unanswered"].get(fault, {READS: 0, WRITES: 0})
         lines.append(
-            f"{fault:20} {told[0]:>14} {told[1]:>8} {told[2]:>15} {told[3]:>8}"
+            f"{fault:20} {seconds[0]:>14} {seconds[1]:>8} {seconds[2]:>15} {seconds[3]:>8}"
             f" {failed[READS]:>20} {failed[WRITES]:>7}"
         )
     if document["recoveries"]:

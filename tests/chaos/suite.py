@@ -103,9 +103,9 @@ async def plant(chosen: argparse.Namespace, stage: stages.Stage, defect: str) ->
         fitting = [violation for violation in found if violation.kind in DEFECTS[defect] and violation.operations]
         if fitting:
             break
-    told = "caught" if fitting else "MISSED"
+    verdict = "caught" if fitting else "MISSED"
     reported = sorted({violation.kind for violation in found})
-    print(f"{told} {defect} ({time.monotonic() - began:.1f} s): {', '.join(reported)}", flush=True)
+    print(f"{verdict} {defect} ({time.monotonic() - began:.1f} s): {', '.join(reported)}", flush=True)
     if fitting and chosen.verbose:
         print("\n".join(f"    {line}" for line in fitting[0].lines()))
     return bool(fitting)

@@ -24,9 +24,9 @@ class Log:
     def __init__(self) -> None:
         self.history = History()
 
-    def add(self, kind: str, begin: float, end: float, asked: dict, outcome: str = OK, **more) -> Operation:
+    def add(self, kind: str, begin: float, end: float, request: dict, outcome: str = OK, **more) -> Operation:
         operation = Operation(
-            len(self.history.operations), "client", kind, more.pop("replica", "r0"), begin, asked,
+            len(self.history.operations), "client", kind, more.pop("replica", "r0"), begin, request,
             end=math.inf if outcome == UNKNOWN else end, outcome=outcome, heard=end, **more,
         )  # fmt: skip
         self.history.operations.append(operation)
@@ -47,9 +47,9 @@ class Log:
     def read(self, begin, end, write: Operation | None, generation=1, consumer=C, held=None, **more) -> Operation:
         state = None
         if write is not None:
-            held = held or write.asked["writes"][consumer]["allocations"]
+            held = held or write.request["writes"][consumer]["allocations"]
             state = {"generation": generation, "tag": write.tag, "allocations": held}
-        return self.add("read-consumer", begin, end, {"consumer": consumer}, answered={"state": state}, **more)
+        return self.add("read-consumer", begin, end, {"consumer": consumer}, response={"state": state}, **more)
 
     def kinds(self) -> list[str]:
         return [violation.kind for violation in Consumers(self.history, [C, D], 100).violations()]
@@ -253,8 +253,8 @@ class ConsumerTest(unittest.TestCase):
         for shown, expected in ((listed, []), ({}, [kinds.LOST])):
             log = Log()
             log.write(0, 1)
-            answered = {"generations": {P: 1}, "consumers": {P: shown}}
-            log.add("read-allocations", 2, 3, {"provider": P}, answered=answered)
+            response = {"generations": {P: 1}, "consumers": {P: shown}}
+            log.add("read-allocations", 2, 3, {"provider": P}, response=response)
             self.assertEqual(log.kinds(), expected)
 
     def test_violations_name_the_operations(self):
@@ -271,15 +271,15 @@ class ProviderTest(unittest.TestCase):
         self.log = Log()
 
     def read(self, begin, end, generation, replica="r0", **more):
-        answered = {"generations": {P: generation}} | {name: {P: value} for name, value in more.items()}
+        response = {"generations": {P: generation}} | {name: {P: value} for name, value in more.items()}
         kind = f"read-{next(iter(more), 'itself')}"
-        return self.log.add(kind, begin, end, {"provider": P}, answered=answered, replica=replica)
+        return self.log.add(kind, begin, end, {"provider": P}, response=response, replica=replica)
 
     def write(self, begin, end, generation, outcome=OK):
-        asked = {"provider": P, "generation": generation}
-        operation = self.log.add("write-inventories", begin, end, asked, outcome)
+        request = {"provider": P, "generation": generation}
+        operation = self.log.add("write-inventories", begin, end, request, outcome)
         if outcome == OK:
-            operation.answered = {"generations": {P: generation + 1}, "mark": {P: operation.number}}
+            operation.response = {"generations": {P: generation + 1}, "mark": {P: operation.number}}
         return operation
 
     def kinds(self):
@@ -329,8 +329,8 @@ class ProviderTest(unittest.TestCase):
         self.assertIn(kinds.STALE, self.kinds())
 
     def test_old_traits(self):
-        asked = {"provider": P, "generation": 0, "traits": ["CUSTOM_A"]}
-        self.log.add("write-traits", 0, 1, asked, answered={"generations": {P: 1}, "traits": {P: ["CUSTOM_A"]}})
+        request = {"provider": P, "generation": 0, "traits": ["CUSTOM_A"]}
+        self.log.add("write-traits", 0, 1, request, response={"generations": {P: 1}, "traits": {P: ["CUSTOM_A"]}})
         self.read(2, 3, 1, traits=["CUSTOM_A"])
         self.assertEqual(self.kinds(), [])
         self.read(4, 5, 1, traits=[])
@@ -343,7 +343,7 @@ class CapacityTest(unittest.TestCase):
 
     def test_a_usage_above_the_capacity(self):
         log = Log()
-        log.add("read-usages", 0, 1, {"provider": P}, answered={"usages": {P: {"VCPU": 17}}})
+        log.add("read-usages", 0, 1, {"provider": P}, response={"usages": {P: {"VCPU": 17}}})
         self.assertEqual(self.kinds(log), [kinds.OVERSOLD])
 
     def test_what_reads_prove_to_be_held_at_one_time(self):
@@ -357,7 +357,7 @@ class CapacityTest(unittest.TestCase):
 
     def test_sums_of_the_database(self):
         log = Log()
-        log.add("sql-sums", 0, 1, {}, answered={"oversold": ["a"], "sums": ["b"], "shared": ["c"]})
+        log.add("sql-sums", 0, 1, {}, response={"oversold": ["a"], "sums": ["b"], "shared": ["c"]})
         self.assertEqual(self.kinds(log), [kinds.OVERSOLD, kinds.SUMS, kinds.SHARED])
 
 
@@ -367,20 +367,20 @@ class PlanTest(unittest.TestCase):
         self.world = types.SimpleNamespace(planned={"h1": P, "h2": Q})
 
     def create(self, begin, end, stack="s", group=None, outcome=OK, places=None):
-        asked = {"stack": stack, "servers": ["a"], "group": group, "apart": False}
-        answered = {"plan": {"id": f"plan-{stack}", "placements": places or {"a": "h1"}}}
-        return self.log.add("plan-create", begin, end, asked, outcome, answered=answered)
+        request = {"stack": stack, "servers": ["a"], "group": group, "apart": False}
+        response = {"plan": {"id": f"plan-{stack}", "placements": places or {"a": "h1"}}}
+        return self.log.add("plan-create", begin, end, request, outcome, response=response)
 
     def look(self, begin, end, found=True, places=None):
-        asked = {"stack": "s", "plan": "plan-s"}
+        request = {"stack": "s", "plan": "plan-s"}
         if not found:
-            return self.log.add("plan-read", begin, end, asked, REFUSED, status=404)
-        answered = {"plan": {"id": "plan-s", "placements": places or {"a": "h1"}}}
-        return self.log.add("plan-read", begin, end, asked, answered=answered)
+            return self.log.add("plan-read", begin, end, request, REFUSED, status=404)
+        response = {"plan": {"id": "plan-s", "placements": places or {"a": "h1"}}}
+        return self.log.add("plan-read", begin, end, request, response=response)
 
     def hold(self, begin, end, state):
-        asked = {"stack": "s", "server": "a"}
-        return self.log.add("hold-read", begin, end, asked, answered={"state": state})
+        request = {"stack": "s", "server": "a"}
+        return self.log.add("hold-read", begin, end, request, response={"state": state})
 
     def delete(self, begin, end, outcome=OK):
         return self.log.add("plan-delete", begin, end, {"stack": "s"}, outcome)

@@ -36,8 +36,8 @@ class Copies(unittest.TestCase):
     def test_an_event_that_is_missing_is_found(self):
         copy = bulk(1, 1, None)
         copy.apply(claim(4, 2, 3))
-        told = copy.differences(bulk(5, 3, 2))
-        self.assertEqual(len(told), 2, told)
+        found = copy.differences(bulk(5, 3, 2))
+        self.assertEqual(len(found), 2, found)
         with self.assertRaisesRegex(Wrong, "'c', which the copy does not have"):
             bulk(1, 1, None).apply(claim(5, 3, None))
 

@@ -61,8 +61,8 @@ class SumsTest(unittest.TestCase):
         self.log = Log()
 
     def usage(self, begin, end, generation, used):
-        answered = {"generations": {P: generation}, "usages": {P: {"VCPU": used}}}
-        self.log.add("read-usages", begin, end, {"provider": P}, answered=answered)
+        response = {"generations": {P: generation}, "usages": {P: {"VCPU": used}}}
+        self.log.add("read-usages", begin, end, {"provider": P}, response=response)
 
     def kinds(self):
         return [violation.kind for violation in Providers(self.log.history, {P: 1}, [P]).violations()]
@@ -76,8 +76,8 @@ class SumsTest(unittest.TestCase):
 
     def list(self, begin, end, generation, used):
         listed = {C: {"generation": 1, "resources": {"VCPU": used}}}
-        answered = {"generations": {P: generation}, "consumers": {P: listed}}
-        self.log.add("read-allocations", begin, end, {"provider": P}, answered=answered)
+        response = {"generations": {P: generation}, "consumers": {P: listed}}
+        self.log.add("read-allocations", begin, end, {"provider": P}, response=response)
 
     def test_usage_after_a_list_of_allocations(self):
         self.list(0, 1, 1, 1)
@@ -91,12 +91,12 @@ class SumsTest(unittest.TestCase):
 
     def test_sums_at_the_end(self):
         final = {"totals": {"p": {"VCPU": 3}}, "used": {P: {"VCPU": 3}}}
-        self.log.add("final", 0, 1, {}, answered=final)
+        self.log.add("final", 0, 1, {}, response=final)
         for used, expected in ((3, []), (2, [kinds.SUMS, kinds.SUMS])):
             log = Log()
             log.history.operations = list(self.log.history.operations)
-            log.add("read-project-usages", 2, 3, {"project": "p"}, answered={"totals": {"VCPU": used}})
-            log.add("read-candidates", 2, 3, {}, answered={"usages": {P: {"VCPU": used}}})
+            log.add("read-project-usages", 2, 3, {"project": "p"}, response={"totals": {"VCPU": used}})
+            log.add("read-candidates", 2, 3, {}, response={"usages": {P: {"VCPU": used}}})
             found = capacity.violations(log.history, [P])
             self.assertEqual([violation.kind for violation in found], expected)
 

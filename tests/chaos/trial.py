@@ -157,7 +157,7 @@ async def final_reads(caller: Caller, stage: Stage, world: World, history: Histo
     state = await books.read_state(stage.pair.primary, world, history)
     if state.outcome != OK:
         raise RuntimeError(f"the database cannot be read at the end: {state.note}")
-    everybody = {*world.consumers, *state.answered.pop("all")}
+    everybody = {*world.consumers, *state.response.pop("all")}
 
     async def read_all(replica: str) -> None:
         for consumer in sorted(everybody):

@@ -92,7 +92,7 @@ def _without(history: History, numbers: set[int]) -> History:
     for operation in history.operations:
         if operation.number in numbers:
             if operation.outcome == OK:
-                operation = dataclasses.replace(operation, outcome=UNKNOWN, end=math.inf, answered=None)
+                operation = dataclasses.replace(operation, outcome=UNKNOWN, end=math.inf, response=None)
             else:
                 operation = dataclasses.replace(operation, status=0, note="")
         other.operations.append(operation)
@@ -123,4 +123,4 @@ def acknowledged_writes(history: History) -> int:
 
 
 def unknown_writes(history: History) -> int:
-    return sum(o.outcome == UNKNOWN and "writes" in o.asked for o in history.operations)
+    return sum(o.outcome == UNKNOWN and "writes" in o.request for o in history.operations)

@@ -1,10 +1,10 @@
 """Clients of the Placement API: claims, moves, swaps, deletes, reshapes, inventories, and reads.
 
-What the checkers need of a request and its answer is in `asked` and `answered`:
+What the checkers need of a request and its answer is in `request` and `response`:
 
-    a write of allocations   asked: writes {consumer: {guard, allocations {provider: {class: amount}}}}
-    a read of a consumer     answered: state null, or {generation, tag, allocations}
-    reads of providers       answered: generations {provider: generation}, and with them
+    a write of allocations   request: writes {consumer: {guard, allocations {provider: {class: amount}}}}
+    a read of a consumer     response: state null, or {generation, tag, allocations}
+    reads of providers       response: generations {provider: generation}, and with them
                              usages, inventories (the mark of a write), traits, or consumers
 
 A guard is a generation, null (the consumer must not exist), "any", or "delete".
@@ -130,8 +130,8 @@ class Claimant(Client):
 
     async def release(self) -> None:
         consumer = self.consumer()
-        asked = {"writes": {consumer: {"guard": DELETE, "allocations": {}}}}
-        await self.caller.do("release", self.replica, "DELETE", f"/allocations/{consumer}", asked)
+        request = {"writes": {consumer: {"guard": DELETE, "allocations": {}}}}
+        await self.caller.do("release", self.replica, "DELETE", f"/allocations/{consumer}", request)
 
     async def empty(self) -> None:
         """Give all back with a guarded write."""
@@ -149,7 +149,7 @@ class Claimant(Client):
             return
         generation = seen["generations"][provider]
         wanted = {provider: {"VCPU": 1, "MEMORY_MB": 256}}
-        asked = {
+        request = {
             "writes": {consumer: {"guard": state["generation"], "allocations": wanted}},
             "provider": provider, "generation": generation, "reshape": True,
         }  # fmt: skip
@@ -159,11 +159,11 @@ class Claimant(Client):
             claimed = self.claim_body(operation, state["generation"], wanted, "1.39")
             return {"inventories": {provider: stated}, "allocations": {consumer: claimed}}
 
-        await self.caller.do("reshape", self.replica, "POST", "/reshaper", asked, body)
+        await self.caller.do("reshape", self.replica, "POST", "/reshaper", request, body)
 
     async def write(self, kind: str, writes: dict, version: str = "1.39", **manner) -> Operation:
         """Write allocations of one consumer with PUT, of several with POST."""
-        asked = {"writes": {c: {"guard": guard, "allocations": wanted} for c, (guard, wanted) in writes.items()}}
+        request = {"writes": {c: {"guard": guard, "allocations": wanted} for c, (guard, wanted) in writes.items()}}
 
         def body(operation: Operation) -> dict:
             bodies = {c: self.claim_body(operation, *write, version) for c, write in writes.items()}
@@ -173,7 +173,7 @@ class Claimant(Client):
             where = ("POST", "/allocations")
         else:
             where = ("PUT", f"/allocations/{next(iter(writes))}")
-        return await self.caller.do(kind, self.replica, *where, asked, body, version=version, **manner)
+        return await self.caller.do(kind, self.replica, *where, request, body, version=version, **manner)
 
     def claim_body(self, operation: Operation, guard, wanted: dict, version: str) -> dict:
         body = {
@@ -187,7 +187,7 @@ class Claimant(Client):
     async def state(self, consumer: str):
         """What a consumer holds: None for nothing, UNSEEN if no answer came."""
         operation = await read_consumer(self.caller, self.replica, consumer)
-        return operation.answered["state"] if operation.outcome == OK else UNSEEN
+        return operation.response["state"] if operation.outcome == OK else UNSEEN
 
     async def read_consumer(self) -> None:
         await self.state(self.consumer())
@@ -198,7 +198,7 @@ class Claimant(Client):
 
     async def provider(self, kind: str, provider: str):
         operation = await read_provider(self.caller, self.replica, kind, provider)
-        return operation.answered if operation.outcome == OK else None
+        return operation.response if operation.outcome == OK else None
 
     async def read_candidates(self) -> None:
         await read_candidates(self.caller, self.replica, self.random.randint(1, 4), 50)
@@ -239,20 +239,20 @@ class Owner(Client):
         seen = await read_provider(self.caller, self.replica, kind, provider)
         if seen.outcome != OK:
             return
-        generation = seen.answered["generations"][provider] - (1 if past else 0)
+        generation = seen.response["generations"][provider] - (1 if past else 0)
         if generation < 0:
             return
-        asked = {"provider": provider, "generation": generation}
+        request = {"provider": provider, "generation": generation}
         if kind == "traits":
-            asked["traits"] = self.other_traits(seen.answered["traits"][provider])
+            request["traits"] = self.other_traits(seen.response["traits"][provider])
 
         def body(operation: Operation) -> dict:
-            what = asked["traits"] if kind == "traits" else inventories(operation)
+            what = request["traits"] if kind == "traits" else inventories(operation)
             return {"resource_provider_generation": generation, kind: what}
 
         read = lambda answer: provider_view(kind, provider, answer.json())  # noqa: E731
         path = f"/resource_providers/{provider}/{kind}"
-        await self.caller.do(f"write-{kind}", self.replica, "PUT", path, asked, body, read)
+        await self.caller.do(f"write-{kind}", self.replica, "PUT", path, request, body, read)
 
     def other_traits(self, present: list[str]) -> list[str]:
         while True:
@@ -317,9 +317,9 @@ async def read_provider(caller: Caller, replica: str, kind: str, provider: str) 
     """Read one side of a provider, or with `all` the list of all providers."""
     paths = {"itself": f"/resource_providers/{provider}", "all": "/resource_providers"}
     path = paths.get(kind, f"/resource_providers/{provider}/{kind}")
-    asked = {} if kind == "all" else {"provider": provider}
+    request = {} if kind == "all" else {"provider": provider}
     read = lambda answer: provider_view(kind, provider, answer.json())  # noqa: E731
-    return await caller.do(f"read-{kind}", replica, "GET", path, asked, read=read)
+    return await caller.do(f"read-{kind}", replica, "GET", path, request, read=read)
 
 
 def provider_view(kind: str, provider: str, document: dict) -> dict:

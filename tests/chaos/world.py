@@ -39,7 +39,7 @@ class World:
             operation = await caller.do("build", replica, method, path, {}, body, **more)
             if operation.outcome != OK:
                 raise RuntimeError(f"{method} {path}: {operation.words()}")
-            return operation.answered
+            return operation.response
 
         racks = [f"CUSTOM_RACK_CHAOS{self.mark}{number}" for number in range(3)]
         for trait in [*self.traits, *racks]:

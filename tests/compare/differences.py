@@ -56,8 +56,8 @@ class TheSame(Both):
             chosen = {"OS_CLIENT_CONFIG_FILE": str(file)}
             done = berth("compare", "old", self.berth.url, **chosen)
             self.assertEqual(done.returncode, 0, done.stderr)
-            said = self.fails("new", self.berth.url, **chosen)
-            self.assertIn(f"new is not a URL, so it is the name of a cloud: {file} has no cloud new", said)
+            output = self.fails("new", self.berth.url, **chosen)
+            self.assertIn(f"new is not a URL, so it is the name of a cloud: {file} has no cloud new", output)
 
 
 class Planted(Both):
@@ -252,9 +252,9 @@ class CannotBeCompared(Both):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-            said = self.fails(self.reference.url, url)
-        self.assertIn(f"GET {url}/: ", said)
-        self.assertIn("refused", said)
+            output = self.fails(self.reference.url, url)
+        self.assertIn(f"GET {url}/: ", output)
+        self.assertIn("refused", output)
 
     def test_what_answers_is_no_placement(self) -> None:
         html = lambda count, path: (200, b"<html>It works!</html>")  # noqa: E731
@@ -349,9 +349,9 @@ class CannotBeCompared(Both):
     def test_a_token_that_is_refused(self) -> None:
         refused = lambda count, path: None if path == "/" else (401, b"who are you?")  # noqa: E731
         with faulty(self.reference.url, refused) as server:
-            said = self.fails(server.url, self.berth.url, BERTH_COMPARE_LEFT_TOKEN="s3cret")
-            self.assertIn("/resource_providers: 401 Unauthorized: who are you?", said)
-            self.assertNotIn("s3cret", said)
+            output = self.fails(server.url, self.berth.url, BERTH_COMPARE_LEFT_TOKEN="s3cret")
+            self.assertIn("/resource_providers: 401 Unauthorized: who are you?", output)
+            self.assertNotIn("s3cret", output)
 
     def test_candidates_that_fail(self) -> None:
         failing = lambda count, path: (500, b"no") if path.startswith("/allocation_candidates") else None  # noqa: E731
@@ -369,6 +369,6 @@ class CannotBeCompared(Both):
             (["http://a", "http://b", "--skip", "names"], "names"),
             (["http://a", "http://b", "--report", "/no/such/file"], "/no/such/file: "),
         ]:
-            said = self.fails(*arguments)
-            self.assertIn(words, said)
-            self.assertNotIn("s3cret", said)
+            output = self.fails(*arguments)
+            self.assertIn(words, output)
+            self.assertNotIn("s3cret", output)

@@ -229,9 +229,9 @@ class Importing(Both):
             self.assertIn(": 500 Internal Server Error: Out of luck.", self.refused(server.url))
         nothing = lambda count, path: (200, b"{}") if path.endswith("/usages") else None  # noqa: E731
         with faulty(self.reference.url, nothing) as server:
-            said = self.refused(server.url)
-            self.assertIn("/usages: the response is not from a placement service", said)
-            self.assertIn("the response lacks usages", said)
+            output = self.refused(server.url)
+            self.assertIn("/usages: the response is not from a placement service", output)
+            self.assertIn("the response lacks usages", output)
         # What had been read is kept until it is given up, or another service is read.
         self.assertTrue(self.is_kept())
         self.imports(self.berth.url)

@@ -17,9 +17,9 @@ class Looking(Both):
 
     def both_say(self, *arguments: str) -> str:
         """What a command prints of either service, which must be the same."""
-        said = [self.says(it.url, *arguments) for it in (self.reference, self.berth)]
-        self.assertEqual(said[0], said[1])
-        return said[1]
+        output = [self.says(it.url, *arguments) for it in (self.reference, self.berth)]
+        self.assertEqual(output[0], output[1])
+        return output[1]
 
     def test_hosts_trees_providers_and_consumers_are_the_same(self) -> None:
         hosts = json.loads(self.both_say("ls", "--json"))
@@ -38,8 +38,8 @@ class Looking(Both):
 
     def test_candidates_are_the_same(self) -> None:
         def candidates(url: str) -> list:
-            said = json.loads(self.says(url, "candidates", "resources=VCPU:1", "--limit", "1000", "--json"))
-            return sorted(said["allocation_requests"], key=json.dumps)
+            output = json.loads(self.says(url, "candidates", "resources=VCPU:1", "--limit", "1000", "--json"))
+            return sorted(output["allocation_requests"], key=json.dumps)
 
         found = candidates(self.berth.url)
         self.assertGreater(len(found), 0)

@@ -20,8 +20,8 @@ def version(cloud: Cloud, since: int = 0) -> str | None:
     return f"1.{cloud.rng.randint(since, 39)}"
 
 
-def minor(asked: str | None) -> int:
-    return Request("GET", "/", asked).minor
+def minor(microversion: str | None) -> int:
+    return Request("GET", "/", microversion).minor
 
 
 def root(cloud: Cloud) -> Request:
@@ -36,29 +36,29 @@ def provider_path(cloud: Cloud, rest: str = "") -> str:
 
 
 def create_provider(cloud: Cloud) -> Request:
-    asked = version(cloud)
+    microversion = version(cloud)
     body = {"name": cloud.new_name(), "uuid": cloud.new_uuid()}
     if cloud.chance(0.05) and cloud.providers:
         body["name"] = cloud.pick(cloud.providers.values()).name
     if cloud.chance(0.05) and cloud.providers:
         body["uuid"] = cloud.pick(cloud.providers)
-    if minor(asked) >= 14 and cloud.chance(0.6):
+    if minor(microversion) >= 14 and cloud.chance(0.6):
         body["parent_provider_uuid"] = cloud.any_provider() if cloud.chance(0.9) else None
     if len(cloud.providers) > PROVIDERS_MAX:
         return delete_provider(cloud)
-    return Request("POST", "/resource_providers", asked, body=body)
+    return Request("POST", "/resource_providers", microversion, body=body)
 
 
 def update_provider(cloud: Cloud) -> Request:
-    asked = version(cloud)
+    microversion = version(cloud)
     uuid = cloud.any_provider()
     known = cloud.providers.get(uuid)
     body = {"name": cloud.new_name() if cloud.chance(0.3) or not known else known.name}
-    if minor(asked) >= 14:
+    if minor(microversion) >= 14:
         parents = [None, known.parent if known else None, cloud.any_provider()]
         if cloud.chance(0.8):
             body["parent_provider_uuid"] = cloud.pick(parents)
-    return Request("PUT", f"/resource_providers/{uuid}", asked, body=body)
+    return Request("PUT", f"/resource_providers/{uuid}", microversion, body=body)
 
 
 def show_provider(cloud: Cloud) -> Request:
@@ -70,9 +70,9 @@ def delete_provider(cloud: Cloud) -> Request:
 
 
 def list_providers(cloud: Cloud) -> Request:
-    asked = version(cloud)
-    query = providers_query(cloud, minor(asked))
-    return Request("GET", "/resource_providers", asked, query)
+    microversion = version(cloud)
+    query = providers_query(cloud, minor(microversion))
+    return Request("GET", "/resource_providers", microversion, query)
 
 
 # Inventories
@@ -160,14 +160,14 @@ def delete_traits(cloud: Cloud) -> Request:
 
 def replace_aggregates(cloud: Cloud) -> Request:
     uuid = cloud.any_provider()
-    asked = version(cloud, 1)
+    microversion = version(cloud, 1)
     body = sorted(cloud.spelt(it) for it in cloud.some(cloud.aggregates, 0, 3))
-    if minor(asked) >= 19:
+    if minor(microversion) >= 19:
         body = {
             "resource_provider_generation": cloud.provider_generation(uuid),
             "aggregates": body,
         }
-    return Request("PUT", f"/resource_providers/{uuid}/aggregates", asked, body=body)
+    return Request("PUT", f"/resource_providers/{uuid}/aggregates", microversion, body=body)
 
 
 def list_aggregates(cloud: Cloud) -> Request:
@@ -191,10 +191,10 @@ def create_class(cloud: Cloud) -> Request:
 
 
 def put_class(cloud: Cloud) -> Request:
-    asked = version(cloud, 2)
+    microversion = version(cloud, 2)
     name = cloud.pick(CUSTOM_CLASSES) if cloud.chance(0.9) else cloud.any_class()
-    body = {"name": cloud.pick(CUSTOM_CLASSES)} if minor(asked) < 7 else None
-    return Request("PUT", f"/resource_classes/{name}", asked, body=body)
+    body = {"name": cloud.pick(CUSTOM_CLASSES)} if minor(microversion) < 7 else None
+    return Request("PUT", f"/resource_classes/{name}", microversion, body=body)
 
 
 def show_class(cloud: Cloud) -> Request:
@@ -248,24 +248,24 @@ def allocations(cloud: Cloud, least: int = 1) -> dict[str, dict]:
     return {cloud.any_provider(): {"resources": amounts(cloud)} for _ in range(count)}
 
 
-def claim_fields(cloud: Cloud, asked: int, consumer: str) -> dict:
+def claim_fields(cloud: Cloud, number: int, consumer: str) -> dict:
     fields = {}
-    if asked >= 8:
+    if number >= 8:
         fields |= {"project_id": cloud.pick(OWNERS), "user_id": cloud.pick(OWNERS)}
-    if asked >= 28:
+    if number >= 28:
         fields["consumer_generation"] = cloud.consumer_generation(consumer)
-    if asked >= 38:
+    if number >= 38:
         fields["consumer_type"] = cloud.pick(TYPES)
-    if asked >= 34 and cloud.chance(0.2):
+    if number >= 34 and cloud.chance(0.2):
         suffixes = cloud.some(["", "1", "42", "_G", "-a", "_" + "x" * 62, "a b"], 1, 2)
         fields["mappings"] = {it: [cloud.any_provider() for _ in range(2)] for it in suffixes}
     return fields
 
 
 def replace_allocations(cloud: Cloud) -> Request:
-    asked = version(cloud)
+    microversion = version(cloud)
     consumer = cloud.any_consumer()
-    number = minor(asked)
+    number = minor(microversion)
     wanted = allocations(cloud, 0 if number >= 28 and cloud.chance(0.2) else 1)
     if number < 12:
         listed = [{"resource_provider": {"uuid": it}, **entry} for it, entry in wanted.items()]
@@ -276,10 +276,10 @@ def replace_allocations(cloud: Cloud) -> Request:
                 entry["generation"] = cloud.rng.randint(0, 5)
         body = {"allocations": wanted}
     body |= claim_fields(cloud, number, consumer)
-    return Request("PUT", f"/allocations/{consumer}", asked, body=body)
+    return Request("PUT", f"/allocations/{consumer}", microversion, body=body)
 
 
-def by_consumer(cloud: Cloud, asked: int) -> dict:
+def by_consumer(cloud: Cloud, number: int) -> dict:
     body = {}
     consumers = cloud.some(cloud.consumers, 1, 3)
     if cloud.chance(0.1):
@@ -289,13 +289,13 @@ def by_consumer(cloud: Cloud, asked: int) -> dict:
         consumers.append(cloud.pick(["0" * 36, "-" * 36, "a" * 35 + "-"]))
     for consumer in consumers:
         wanted = {} if cloud.chance(0.25) else allocations(cloud)
-        body[consumer] = {"allocations": wanted, **claim_fields(cloud, asked, consumer)}
+        body[consumer] = {"allocations": wanted, **claim_fields(cloud, number, consumer)}
     return body
 
 
 def replace_many(cloud: Cloud) -> Request:
-    asked = version(cloud, 13)
-    return Request("POST", "/allocations", asked, body=by_consumer(cloud, minor(asked)))
+    microversion = version(cloud, 13)
+    return Request("POST", "/allocations", microversion, body=by_consumer(cloud, minor(microversion)))
 
 
 def show_allocations(cloud: Cloud) -> Request:
@@ -307,7 +307,7 @@ def delete_allocations(cloud: Cloud) -> Request:
 
 
 def reshape(cloud: Cloud) -> Request:
-    asked = version(cloud, 30)
+    microversion = version(cloud, 30)
     inventories = {}
     for uuid in [cloud.any_provider() for _ in range(cloud.rng.randint(1, 2))]:
         classes = {cloud.any_class() for _ in range(cloud.rng.randint(0, 4))}
@@ -315,25 +315,25 @@ def reshape(cloud: Cloud) -> Request:
             "resource_provider_generation": cloud.provider_generation(uuid),
             "inventories": {name: inventory(cloud) for name in sorted(classes)},
         }
-    claims = by_consumer(cloud, minor(asked)) if cloud.chance(0.7) else {}
+    claims = by_consumer(cloud, minor(microversion)) if cloud.chance(0.7) else {}
     body = {"inventories": inventories, "allocations": claims}
-    return Request("POST", "/reshaper", asked, body=body)
+    return Request("POST", "/reshaper", microversion, body=body)
 
 
 def total_usages(cloud: Cloud) -> Request:
-    asked = version(cloud, 9)
+    microversion = version(cloud, 9)
     query = [("project_id", cloud.pick(OWNERS))]
     if cloud.chance(0.4):
         query.append(("user_id", cloud.pick(OWNERS)))
-    if minor(asked) >= 38 and cloud.chance(0.6):
+    if minor(microversion) >= 38 and cloud.chance(0.6):
         query.append(("consumer_type", cloud.pick([*TYPES, "all", "unknown", "ALL", "allsorts"])))
-    return Request("GET", "/usages", asked, query)
+    return Request("GET", "/usages", microversion, query)
 
 
 def list_candidates(cloud: Cloud) -> Request:
-    asked = version(cloud, 10)
-    query = candidates_query(cloud, minor(asked))
-    return Request("GET", "/allocation_candidates", asked, query)
+    microversion = version(cloud, 10)
+    query = candidates_query(cloud, minor(microversion))
+    return Request("GET", "/allocation_candidates", microversion, query)
 
 
 # What a request is, and how often it comes, in any cloud and while one is being built.

@@ -38,35 +38,35 @@ def main() -> int:
     )
     parser.add_argument("--keep", action="store_true", help="keep the folder with the logs")
     parser.add_argument("faults", nargs="*", help=f"of {PATRONI} or {BY_HAND}; none: all")
-    asked = parser.parse_args()
-    known = PATRONI if asked.cluster == "patroni" else BY_HAND
-    if unknown := set(asked.faults) - set(known):
-        parser.error(f"{', '.join(sorted(unknown))}: not a fault of {asked.cluster}")
-    if asked.cluster == "streaming" and asked.through == "haproxy":
+    chosen = parser.parse_args()
+    known = PATRONI if chosen.cluster == "patroni" else BY_HAND
+    if unknown := set(chosen.faults) - set(known):
+        parser.error(f"{', '.join(sorted(unknown))}: not a fault of {chosen.cluster}")
+    if chosen.cluster == "streaming" and chosen.through == "haproxy":
         parser.error("HAProxy asks Patroni which node is primary; choose --through hosts")
     _check_python()
 
     folder = pathlib.Path(tempfile.mkdtemp(prefix="berth-ha-"))
     folder.chmod(0o755)
-    print(_head(asked), flush=True)
+    print(_head(chosen), flush=True)
     outcomes = []
     try:
-        for outcome in _outcomes(asked, folder, asked.faults or known):
+        for outcome in _outcomes(chosen, folder, chosen.faults or known):
             outcomes.append(outcome)
             print(_row(outcome), flush=True)
     finally:
-        if asked.keep:
+        if chosen.keep:
             print(f"\nlogs: {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
     return int(any(outcome.lost or outcome.audit for outcome in outcomes))
 
 
-def _outcomes(asked: argparse.Namespace, folder: pathlib.Path, faults: list[str]):
+def _outcomes(chosen: argparse.Namespace, folder: pathlib.Path, faults: list[str]):
     def make_replicas(folder: pathlib.Path, nodes: list[Node]) -> Replicas:
-        return Replicas(folder, asked.option, nodes, asked.through)
+        return Replicas(folder, chosen.option, nodes, chosen.through)
 
-    if asked.cluster == "streaming":
+    if chosen.cluster == "streaming":
         yield from by_hand(folder, make_replicas, faults)
         return
     cluster = Cluster(folder)
@@ -82,17 +82,17 @@ def _outcomes(asked: argparse.Namespace, folder: pathlib.Path, faults: list[str]
         cluster.stop()
 
 
-def _head(asked: argparse.Namespace) -> str:
+def _head(chosen: argparse.Namespace) -> str:
     versions = [
         _first_line(PROGRAMS / "postgres", "--version"),
         _first_line(find_berth(), "--version"),
     ]
-    if asked.cluster == "patroni":
+    if chosen.cluster == "patroni":
         versions.append(_first_line(pathlib.Path(sys.executable).with_name("patroni"), "--version"))
-    options = "".join(f" {option}" for option in asked.option)
+    options = "".join(f" {option}" for option in chosen.option)
     return "\n".join([
-        f"{datetime.date.today()}: {', '.join(versions)}; {asked.cluster}, replicas find the "
-        f"primary through {asked.through}{', with' if options else ''}{options}",
+        f"{datetime.date.today()}: {', '.join(versions)}; {chosen.cluster}, replicas find the "
+        f"primary through {chosen.through}{', with' if options else ''}{options}",
         "",
         f"| {' | '.join(COLUMNS)} |",
         f"|{'---|' * len(COLUMNS)}",

@@ -38,42 +38,42 @@ class Audited(Case):
             [("update", "success"), ("delete", "success"), ("delete", "failure"), ("update", "failure")],
             [(event["action"], event["outcome"]) for event in events],
         )
-        for told in events:
-            self.check(told)
+        for payload in events:
+            self.check(payload)
         self.assertNotEqual("unknown", events[0]["initiator"]["id"])
         self.assertEqual("unknown", events[3]["initiator"]["id"])
         for secret in (token, "made up for the audit"):
             self.assertNotIn(secret, json.dumps(events))
 
-    def check(self, told: dict) -> None:
+    def check(self, payload: dict) -> None:
         """By the classes of pycadf, which refuse what is none of CADF."""
         with warnings.catch_warnings():
             # That ids of OpenStack's users are UUIDs without dashes.
             warnings.simplefilter("ignore")
-            initiator, target = told["initiator"], told["target"]
-            self.assertTrue(pycadf.cadftaxonomy.is_valid_action(told["action"]))
-            self.assertTrue(pycadf.cadftaxonomy.is_valid_outcome(told["outcome"]))
+            initiator, target = payload["initiator"], payload["target"]
+            self.assertTrue(pycadf.cadftaxonomy.is_valid_action(payload["action"]))
+            self.assertTrue(pycadf.cadftaxonomy.is_valid_outcome(payload["outcome"]))
             for resource in (initiator, target):
                 self.assertTrue(pycadf.cadftaxonomy.is_valid_resource(resource["typeURI"]))
             event = pycadf.event.Event(
-                eventType=told["eventType"],
-                id=told["id"],
-                eventTime=told["eventTime"],
-                action=told["action"],
-                outcome=told["outcome"],
+                eventType=payload["eventType"],
+                id=payload["id"],
+                eventTime=payload["eventTime"],
+                action=payload["action"],
+                outcome=payload["outcome"],
                 initiator=pycadf.resource.Resource(
                     id=initiator["id"],
                     typeURI=initiator["typeURI"],
                     host=pycadf.host.Host(address=initiator["host"]["address"]),
                 ),
                 target=pycadf.resource.Resource(id=target["id"], typeURI=target["typeURI"]),
-                observer=pycadf.resource.Resource(id=told["observer"]["id"]),
-                reason=pycadf.reason.Reason(**told["reason"]),
+                observer=pycadf.resource.Resource(id=payload["observer"]["id"]),
+                reason=pycadf.reason.Reason(**payload["reason"]),
             )
-            for attachment in told["attachments"]:
+            for attachment in payload["attachments"]:
                 event.add_attachment(pycadf.attachment.Attachment(**attachment))
             self.assertTrue(event.is_valid())
             # All that pycadf writes of the same event is there, and the same.
             theirs = event.as_dict()
-            self.assertEqual(theirs["typeURI"], told["typeURI"])
-            self.assertLessEqual(set(theirs), set(told))
+            self.assertEqual(theirs["typeURI"], payload["typeURI"])
+            self.assertLessEqual(set(theirs), set(payload))

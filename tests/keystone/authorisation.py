@@ -50,19 +50,19 @@ class Authorisation(Case):
                 self.assertEqual((status, ""), (done.returncode, "" if words in done.stdout + done.stderr else done))
 
     def judge(self, name: str, new_defaults: bool) -> None:
-        asked = [(person, operation) for person in self.people.tokens for operation in self.operations()]
+        requests = [(person, operation) for person in self.people.tokens for operation in self.operations()]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            ours = pool.submit(self.statuses, self.scene.server(name).url, asked)
-            compared = asked
+            ours = pool.submit(self.statuses, self.scene.server(name).url, requests)
+            compared = requests
             if self.scene.against_reference:
                 compared = []
             elif not new_defaults:
                 # It asks Keystone about a bad token every time, and once is enough.
-                compared = [(person, it) for person, it in asked if self.people.kinds[person] != Kind.STRANGER]
+                compared = [(person, it) for person, it in requests if self.people.kinds[person] != Kind.STRANGER]
             theirs = self.statuses(self.scene.server(name, reference=True).url, compared)
             ours = ours.result()
         faults = []
-        for person, operation in asked:
+        for person, operation in requests:
             kind, got = self.people.kinds[person], ours[person, operation]
             refusal = 401 if kind is Kind.STRANGER else 403
             allowed = operation.allows(kind, new_defaults)
@@ -76,9 +76,9 @@ class Authorisation(Case):
                 )
         self.assertEqual("", "\n".join(faults))
 
-    def statuses(self, url: str, asked: list[tuple[str, Operation]]) -> dict:
+    def statuses(self, url: str, requests: list[tuple[str, Operation]]) -> dict:
         """What a server answers to each."""
         return {
             (person, it): ask(url + it.target(), it.method, self.people.tokens[person], body=it.body).status
-            for person, it in asked
+            for person, it in requests
         }

@@ -128,8 +128,8 @@ class CommandLine(Client):
         self.assertEqual({"VCPU", "MEMORY_MB"}, {row["resource_class"] for row in listed})
         listed = self.openstack("resource", "provider", "trait", "set", "--trait", TRAIT, provider)
         self.assertEqual([{"name": TRAIT}], listed)
-        asked = ["--resource", "VCPU=2", "--required", TRAIT]
-        listed = self.openstack("allocation", "candidate", "list", *asked)
+        wanted = ["--resource", "VCPU=2", "--required", TRAIT]
+        listed = self.openstack("allocation", "candidate", "list", *wanted)
         self.assertIn(provider, {row["resource provider"] for row in listed})
         claimed = [
             "--allocation", f"rp={provider},VCPU=2", "--consumer-type", "INSTANCE",
@@ -140,8 +140,8 @@ class CommandLine(Client):
         self.assertEqual([{"VCPU": 2}], [row["resources"] for row in kept])
 
     def test_a_reader_is_refused(self):
-        told = self.openstack("resource", "provider", "list", user="reader", of="demo", expected=1)
-        self.assertIn("HTTP 403", told)
+        output = self.openstack("resource", "provider", "list", user="reader", of="demo", expected=1)
+        self.assertIn("HTTP 403", output)
 
 
 class LargeAnswers(Client):

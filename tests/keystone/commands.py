@@ -27,14 +27,14 @@ class Compare(Client):
         done: subprocess.CompletedProcess = self.scene.source.run(
             "compare", left, right, "--sample", "5", "--json", **environment
         )
-        said = done.stdout + done.stderr
-        self.assertEqual(done.returncode, code, said)
+        output = done.stdout + done.stderr
+        self.assertEqual(done.returncode, code, output)
         for secret in self.keystone.secrets:
-            self.assertNotIn(secret, said)
+            self.assertNotIn(secret, output)
         if code == 0:
             report = json.loads(done.stdout)
             self.assertEqual({report["left"]["url"], report["right"]["url"]}, {f"{self.server.url}/"})
-        return said
+        return output
 
     def test_the_environment_leads_to_the_catalog(self):
         for more in ({}, {"OS_REGION_NAME": REGION, "OS_INTERFACE": "internal"}):

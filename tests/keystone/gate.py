@@ -270,10 +270,10 @@ def living(seconds: float) -> Behaviour:
     def behaviour(gate: Gate, seen: Seen) -> Reply | None:
         reply = gate.pass_on(seen)
         if seen.is_login:
-            told = json.loads(reply.body)
+            issued = json.loads(reply.body)
             ends = time.gmtime(time.time() + seconds)
-            told["token"]["expires_at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", ends)
-            reply.body = json.dumps(told).encode()
+            issued["token"]["expires_at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", ends)
+            reply.body = json.dumps(issued).encode()
         return reply
 
     return behaviour

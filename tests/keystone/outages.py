@@ -87,8 +87,8 @@ class Asked(Gated):
     """Keystone is in trouble while the server runs."""
 
     def test_where_to_get_a_token_is_where_the_own_is_from_unless_it_is_said(self):
-        told = self.ask(None).headers["WWW-Authenticate"]
-        self.assertRegex(told, f'^Keystone uri="{self.gate.url}(/v3/?)?"$')
+        challenge = self.ask(None).headers["WWW-Authenticate"]
+        self.assertRegex(challenge, f'^Keystone uri="{self.gate.url}(/v3/?)?"$')
 
     def test_whatever_the_trouble_is(self):
         known = self.new_token()

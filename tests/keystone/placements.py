@@ -98,9 +98,9 @@ class Reference:
 def _configure(folder: pathlib.Path, options: dict) -> None:
     new_defaults = options.get("enforce_new_defaults", True)
     by_id = "keystone_application_credential_id" in options
-    told = {"keystone_auth_type": "v3applicationcredential" if by_id else "password"} | options
+    settings = {"keystone_auth_type": "v3applicationcredential" if by_id else "password"} | options
     authtoken = ""
-    for name, value in told.items():
+    for name, value in settings.items():
         if name.startswith("keystone_"):
             name = name.removeprefix("keystone_")
             authtoken += f"{THEIR_NAMES.get(name, name)} = {value}\n"

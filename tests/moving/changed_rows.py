@@ -133,17 +133,17 @@ class Changed(Source):
             self.consumer(1, uuid(101)), self.consumer(2, uuid(102)),
             self.allocation(1, uuid(101), self.vcpu, 2**63 - 1), self.allocation(1, uuid(102), self.vcpu, 1),
         )  # fmt: skip
-        said = self.refused(self.source)
-        self.assertIn(f"what all consumers have of VCPU on provider {uuid(1)} adds up to {2**63}, and Berth", said)
+        output = self.refused(self.source)
+        self.assertIn(f"what all consumers have of VCPU on provider {uuid(1)} adds up to {2**63}, and Berth", output)
         self.write(f"update allocations set consumer_id = '{uuid(101)}'")
-        said = self.refused(self.source)
-        self.assertIn(f"what consumer {uuid(101)} has of VCPU on provider {uuid(1)} adds up to {2**63}, and", said)
+        output = self.refused(self.source)
+        self.assertIn(f"what consumer {uuid(101)} has of VCPU on provider {uuid(1)} adds up to {2**63}, and", output)
 
     def test_a_name_that_is_not_utf_8(self) -> None:
         self.write(self.provider(2, "x", 2), "update resource_providers set name = cast(x'ff41' as text) where id = 2")
         for options in ((), ("--dry-run",)):
-            said = self.refused(self.source, *options)
-            self.assertIn("resource_providers, the next row after the one with id 1: uuid or name is not UTF-8", said)
+            output = self.refused(self.source, *options)
+            self.assertIn("resource_providers, the next row after the one with id 1: uuid or name is not UTF-8", output)
 
     def test_schemas_that_are_half_made(self) -> None:
         self.write("insert into alembic_version values ('611cd6dffd7b')")
@@ -153,6 +153,6 @@ class Changed(Source):
             "alter table resource_providers rename column generation to former",
             "alter table inventories rename column updated_at to former",
         )
-        said = self.refused(self.source)
-        self.assertIn("it has no column resource_providers.generation, inventories.updated_at, which version", said)
-        self.assertIn("`placement-manage db sync`", said)
+        output = self.refused(self.source)
+        self.assertIn("it has no column resource_providers.generation, inventories.updated_at, which version", output)
+        self.assertIn("`placement-manage db sync`", output)

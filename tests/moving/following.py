@@ -41,16 +41,16 @@ class Follower:
             self.lines.append(line.rstrip("\n"))
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return "\n".join(self.lines)
 
     def until(self, condition, what: str = "a condition") -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while not condition():
             if self.process.poll() is not None:
-                raise AssertionError(f"the follower ended before {what}:\n{self.said}")
+                raise AssertionError(f"the follower ended before {what}:\n{self.output}")
             if time.monotonic() > deadline:
-                raise AssertionError(f"no {what}:\n{self.said}")
+                raise AssertionError(f"no {what}:\n{self.output}")
             time.sleep(0.05)
 
     def ended(self) -> int:
@@ -120,7 +120,7 @@ class Following(FollowingCase):
             reference = stack.enter_context(Reference(url).start(f"following-{seed}")).url
             cloud = self.fills(rng, reference)
             follower = stack.enter_context(self.follower(url))
-            follower.until(lambda: "round 1:" in follower.said, "a first round")
+            follower.until(lambda: "round 1:" in follower.output, "a first round")
             with self.serving() as server:
                 for burst in range(BURSTS):
                     # Every other time, all of it is one round.
@@ -133,8 +133,8 @@ class Following(FollowingCase):
                     self.compares(cloud, reference, server.url, CANDIDATES)
                     self.compares_times(cloud, reference, server.url)
                 self.assertEqual(self.berth("db", "check").stdout, "0 faults\n")
-                self.assertEqual(follower.stop(), 0, follower.said)
-                self.assertIn("continue with `berth import --follow`", follower.said)
+                self.assertEqual(follower.stop(), 0, follower.output)
+                self.assertIn("continue with `berth import --follow`", follower.output)
                 # It goes on where it was, and another process ends it.
                 again = stack.enter_context(self.follower(url))
                 self.goes_on(cloud, REQUESTS)
@@ -142,8 +142,8 @@ class Following(FollowingCase):
                 done = self.finishes(url)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn("0 differed, and 0 of Berth's providers", done.stdout)
-                self.assertEqual(again.ended(), 0, again.said)
-                self.assertIn("another process finishes", again.said)
+                self.assertEqual(again.ended(), 0, again.output)
+                self.assertIn("another process finishes", again.output)
                 self.compares(cloud, reference, server.url, CANDIDATES)
                 self.assertEqual(self.rows("select to_regnamespace('berth_import') is null"), "t")
                 triggers = "select count(*) from pg_trigger where tgname like 'berth\\_import%'"
@@ -229,12 +229,12 @@ class Interrupted(FollowingCase):
             self.fills(random.Random(self.name), reference.url, 60)
             self.caught_up(follower, reference.url)
             self.theirs.stop()
-            follower.until(lambda: "trying again" in follower.said, "word of the failure")
+            follower.until(lambda: "trying again" in follower.output, "word of the failure")
             time.sleep(3)
             self.theirs.start()
-            follower.until(lambda: "both databases respond again" in follower.said, "word of the end")
+            follower.until(lambda: "both databases respond again" in follower.output, "word of the end")
             self.caught_up(follower, reference.url)
-            self.assertEqual(follower.said.count("trying again"), 1, follower.said)
+            self.assertEqual(follower.output.count("trying again"), 1, follower.output)
             self.assertEqual(follower.stop(), 0)
 
     def test_berths_database_may_crash(self) -> None:
@@ -246,7 +246,7 @@ class Interrupted(FollowingCase):
                 self.goes_on(cloud, 20)
                 self.cluster.start()
                 self.caught_up(follower, reference.url)
-            self.assertIn("the rows that had been read are lost: reading everything again", follower.said)
+            self.assertIn("the rows that had been read are lost: reading everything again", follower.output)
             with self.serving() as server:
                 self.compares(cloud, reference.url, server.url, CANDIDATES)
             self.assertEqual(follower.stop(), 0)
@@ -259,7 +259,7 @@ class Interrupted(FollowingCase):
                 self.assertIn("another `berth import` is running", self.tries(self.source).stderr)
                 self.sends(server.url, "POST", "/resource_providers", {"name": "of a client of Berth"})
                 self.assertEqual(follower.ended(), 1)
-                self.assertIn("the first such change was an insert of a row of", follower.said)
+                self.assertIn("the first such change was an insert of a row of", follower.output)
             with self.follower(self.source) as follower:
                 self.assertEqual(follower.ended(), 1)
             self.assertIn("Berth's database already shows", self.tries(self.source).stderr)
@@ -293,12 +293,12 @@ class Interrupted(FollowingCase):
             writes(f"update resource_providers set uuid = replace(uuid, '-', 'x') {last}")
             with self.follower(self.source, "--replace") as follower:
                 self.assertEqual(follower.ended(), 1)
-                self.assertIn("the UUID of provider", follower.said)
+                self.assertIn("the UUID of provider", follower.output)
             writes(f"update resource_providers set uuid = replace(uuid, 'x', '-') {last}")
             self.assertIn("an import that replaces everything was not completed", self.finishes(self.source).stderr)
             with self.follower(self.source) as follower:
                 self.caught_up(follower, reference.url)
-                self.assertIn("was not completed: reading everything again", follower.said)
+                self.assertIn("was not completed: reading everything again", follower.output)
                 self.compares(cloud, reference.url, server.url, CANDIDATES)
                 self.assertEqual(follower.stop(), 0)
 

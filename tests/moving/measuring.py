@@ -70,7 +70,7 @@ def follow(own: Berth, source: str, engine: sqlalchemy.Engine) -> int:
             shown = connection.execute(sqlalchemy.text("show global status like 'Rows_read'"))
             return int(shown.one()[1])
 
-    follower.until(lambda: "round 1:" in follower.said, "a first round")
+    follower.until(lambda: "round 1:" in follower.output, "a first round")
     before = read()
     time.sleep(60)
     print(f"rows that MariaDB read in a minute: {read() - before}")
@@ -93,5 +93,5 @@ def follow(own: Berth, source: str, engine: sqlalchemy.Engine) -> int:
         print(f"{what}:")
     done = berth("import", "--from-database", source, "--database-url", url, "--finish")
     code = follower.ended()
-    print(follower.said, done.stdout, done.stderr, sep="\n")
+    print(follower.output, done.stdout, done.stderr, sep="\n")
     return code or done.returncode

@@ -272,8 +272,8 @@ class Odd(Source):
         for wrong in ("5000000000", "1.5"):
             self.write(f"update inventories set total = {wrong}")
             for options in ((), ("--dry-run",)):
-                said = self.refused(self.source, *options)
-                self.assertIn(f'inventories, row 1: total is not a 32-bit integer: "{wrong}"', said)
+                output = self.refused(self.source, *options)
+                self.assertIn(f'inventories, row 1: total is not a 32-bit integer: "{wrong}"', output)
         self.write("delete from alembic_version")
         self.assertIn("the schema has no version", self.refused(self.source))
         self.write("insert into alembic_version values ('0123456789ab')")

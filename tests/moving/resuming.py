@@ -45,8 +45,8 @@ class Resuming(Source):
         while process.poll() is None and self.rows(f"select {condition}") != "t":
             self.assertLess(time.monotonic(), deadline)
         process.send_signal(signal.SIGKILL)
-        _, said = process.communicate()
-        self.assertEqual(process.returncode, -signal.SIGKILL, said)
+        _, output = process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGKILL, output)
         self.assertEqual(self.rows("select count(*) from consumers"), "0")
         # PostgreSQL may take a moment to notice that a client is gone.
         while self.rows("select count(*) from pg_locks where locktype = 'advisory'") != "0":

@@ -29,8 +29,8 @@ class Rights(Moving):
             for statement in statements:
                 connection.execute(sqlalchemy.text(statement))
 
-    def grants(self, said: str) -> list[str]:
-        return re.findall("`(grant [^;`]*)`", said)
+    def grants(self, output: str) -> list[str]:
+        return re.findall("`(grant [^;`]*)`", output)
 
     def test_mariadb(self) -> None:
         with self.source(sources.mariadb) as url:
@@ -38,36 +38,36 @@ class Rights(Moving):
             self.write(
                 "create user reader@localhost identified by 'secret'", "grant select on placement.users to reader@localhost"
             )
-            said = self.refused(reader, "--dry-run")
-            self.assertIn("the role 'reader'@'localhost' may not read alembic_version", said)
-            self.assertNotIn("db sync", said)
+            output = self.refused(reader, "--dry-run")
+            self.assertIn("the role 'reader'@'localhost' may not read alembic_version", output)
+            self.assertNotIn("db sync", output)
             self.write("grant select on placement.alembic_version to reader@localhost")
-            said = self.refused(reader, "--dry-run")
-            self.assertIn("may not read resource_classes, traits, projects, consumer_types, ", said)
+            output = self.refused(reader, "--dry-run")
+            self.assertIn("may not read resource_classes, traits, projects, consumer_types, ", output)
             for table in ("resource_classes", "traits", "projects", "consumer_types", "placement_aggregates",
                           "resource_provider_traits", "resource_provider_aggregates", "inventories", "consumers",
                           "allocations"):  # fmt: skip
                 self.write(f"grant select on placement.{table} to reader@localhost")
             self.write("grant select (id, uuid) on placement.resource_providers to reader@localhost")
-            said = self.refused(reader, "--dry-run")
-            self.assertIn("may not read resource_providers.name, resource_providers.generation, ", said)
-            self.assertEqual(self.grants(said), ["grant select on placement.* to 'reader'@'localhost'"])
-            self.write(*self.grants(said))
+            output = self.refused(reader, "--dry-run")
+            self.assertIn("may not read resource_providers.name, resource_providers.generation, ", output)
+            self.assertEqual(self.grants(output), ["grant select on placement.* to 'reader'@'localhost'"])
+            self.write(*self.grants(output))
             self.imports(reader, "--dry-run")
 
     def test_postgresql(self) -> None:
         with self.source(sources.postgres) as url:
             reader = url.replace("berth@", "reader@")
             self.write("create role reader login", "revoke usage on schema public from public")
-            said = self.refused(reader, "--dry-run")
-            self.assertIn("the role reader may not use the schema public, in which", said)
-            usage, select = self.grants(said)
+            output = self.refused(reader, "--dry-run")
+            self.assertIn("the role reader may not use the schema public, in which", output)
+            usage, select = self.grants(output)
             self.write(usage)
-            said = self.refused(reader, "--dry-run")
-            self.assertIn("the role reader may not read alembic_version, resource_classes, traits, ", said)
-            self.assertEqual(self.grants(said), [select])
+            output = self.refused(reader, "--dry-run")
+            self.assertIn("the role reader may not read alembic_version, resource_classes, traits, ", output)
+            self.assertEqual(self.grants(output), [select])
             self.write("grant select on alembic_version to reader")
-            said = self.refused(reader, "--dry-run")
-            self.assertIn("the role reader may not read resource_classes, traits, ", said)
-            self.write(*self.grants(said))
+            output = self.refused(reader, "--dry-run")
+            self.assertIn("the role reader may not read resource_classes, traits, ", output)
+            self.write(*self.grants(output))
             self.imports(reader, "--dry-run")

@@ -87,15 +87,15 @@ def caller(chance: random.Random) -> dict:
     def some(values):
         return [value for value in values if chance.random() < 0.4]
 
-    told = dict(NOTHING_KNOWN)
-    for name in told:
+    facts = dict(NOTHING_KNOWN)
+    for name in facts:
         if name in ("roles", "service_roles"):
-            told[name] = some(("admin", "SERVICE", "reader", "member", "a:b", "R\u00d4LE", "x-y", "p"))
+            facts[name] = some(("admin", "SERVICE", "reader", "member", "a:b", "R\u00d4LE", "x-y", "p"))
         elif name not in ("is_admin_project", "service_user_domain_id", "service_project_domain_id"):
-            told[name] = chance.choice(("p", "q", "u", "7", None))
-    if told["system_scope"]:
-        told["system"] = told["system_scope"]
-    return told
+            facts[name] = chance.choice(("p", "q", "u", "7", None))
+    if facts["system_scope"]:
+        facts["system"] = facts["system_scope"]
+    return facts
 
 
 def target(chance: random.Random) -> dict[str, str]:

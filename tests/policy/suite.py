@@ -34,12 +34,12 @@ class Counts:
         self.agreed = 0
         self.differed = 0
 
-    def compare(self, ours, theirs, told) -> None:
+    def compare(self, ours, theirs, case) -> None:
         if ours == theirs:
             self.agreed += 1
         else:
             self.differed += 1
-            print(f"FAIL  {told()}: Berth says {ours}, oslo.policy {theirs}", flush=True)
+            print(f"FAIL  {case()}: Berth says {ours}, oslo.policy {theirs}", flush=True)
 
 
 def main() -> int:
@@ -92,8 +92,8 @@ def default_rules(folder: pathlib.Path, _chance, counts: Counts) -> None:
             ours = verdicts(folder, caller, target, *flags)
             for rule in policies.list_rules():
                 theirs = bool(enforcer.enforce(rule.name, dict(target), dict(caller)))
-                told = f"{rule.name} for {held} of {project}, new defaults {new_defaults}"
-                counts.compare(ours[rule.name], theirs, lambda: told)
+                case = f"{rule.name} for {held} of {project}, new defaults {new_defaults}"
+                counts.compare(ours[rule.name], theirs, lambda: case)
 
 
 def enforcer_of(file: pathlib.Path | None, new_defaults: bool = True) -> policy.Enforcer:
@@ -135,14 +135,14 @@ def readable(text: str) -> bool:
     def refuse(*_arguments, **_options):
         raise Refused
 
-    told, _parser.LOG.exception = _parser.LOG.exception, refuse
+    log, _parser.LOG.exception = _parser.LOG.exception, refuse
     try:
         _parser.parse_rule(text)
         return True
     except Refused:
         return False
     finally:
-        _parser.LOG.exception = told
+        _parser.LOG.exception = log
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 """Cyborg's own client in the role of cyborg-conductor: an accelerator of each host."""
 
 import cyborg.conf
-import told
+import journal
 from cyborg import context
 from cyborg.common.placement_client import PlacementClient
-from told import inventory, provider_uuid
+from journal import inventory, provider_uuid
 
 
 class Accelerator:
     """One accelerator, whose slots and traits change."""
 
-    def __init__(self, service: told.Service, host: str) -> None:
-        self.told = service.told
+    def __init__(self, service: journal.Service, host: str) -> None:
+        self.journal = service.journal
         self.random = service.random
         self.client = PlacementClient()
         self.context = context.get_admin_context()
@@ -32,20 +32,20 @@ class Accelerator:
             self.client.ensure_resource_classes(self.context, ["CUSTOM_ACCELERATOR_SLOT"])
             self.exists = True
         offered = {"FPGA": inventory(self.random.choice([2, 4])), "CUSTOM_ACCELERATOR_SLOT": inventory(1)}
-        said = self.client.update_inventory(self.uuid, offered)
-        if said.get("inventories") is None:
-            raise AssertionError(f"an inventory was refused: {said}")
+        response = self.client.update_inventory(self.uuid, offered)
+        if response.get("inventories") is None:
+            raise AssertionError(f"an inventory was refused: {response}")
         self.client.add_traits_to_rp(self.uuid, [self.trait])
         if self.random.random() < 0.5:
             loaded = f"CUSTOM_LOADED_{self.host.upper()}"
             self.client.add_traits_to_rp(self.uuid, [loaded])
             self.client.delete_traits_with_prefixes(self.context, self.uuid, [loaded])
         stored = {"inventories": offered, "traits": [self.trait]}
-        self.told.done("announce", providers={self.uuid: stored})
+        self.journal.done("announce", providers={self.uuid: stored})
 
 
 def main() -> None:
-    service = told.Service()
+    service = journal.Service()
     cyborg.conf.CONF([], default_config_files=[service.settings["config"]])
     service.run({f"cyborg: {host}": Accelerator(service, host).step for host in service.settings["hosts"]})
 

@@ -13,7 +13,7 @@ from nova import config, context, objects
 from nova.scheduler.client.report import SchedulerReportClient
 from stage import Balancer, until
 
-from told import PROJECT, USER, provider_uuid  # isort: skip
+from journal import PROJECT, USER, provider_uuid  # isort: skip
 
 VERSIONS = {
     "id": "v1.0", "min_version": "1.0", "max_version": "1.39", "status": "CURRENT",
@@ -34,8 +34,8 @@ class Answering(http.server.BaseHTTPRequestHandler):
     """A service that accepts any claim."""
 
     def do_GET(self) -> None:
-        said = {"versions": [VERSIONS]} if self.path == "/" else {"allocations": {}}
-        self.answer(200, json.dumps(said).encode())
+        body = {"versions": [VERSIONS]} if self.path == "/" else {"allocations": {}}
+        self.answer(200, json.dumps(body).encode())
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))

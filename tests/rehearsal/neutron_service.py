@@ -2,12 +2,12 @@
 
 import uuid
 
-import told
+import journal
 from keystoneauth1 import loading
 from neutron_lib.exceptions.placement import PlacementResourceProviderNotFound
 from neutron_lib.placement.client import PlacementAPIClient
 from oslo_config import cfg
-from told import PROJECT, USER, inventory, provider_uuid
+from journal import PROJECT, USER, inventory, provider_uuid
 
 EGRESS, INGRESS = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"
 
@@ -15,8 +15,8 @@ EGRESS, INGRESS = "NET_BW_EGR_KILOBIT_PER_SEC", "NET_BW_IGR_KILOBIT_PER_SEC"
 class Bandwidth:
     """The card of one host below its agent, and a port whose bandwidth changes."""
 
-    def __init__(self, service: told.Service, conf: cfg.ConfigOpts, host: str) -> None:
-        self.told = service.told
+    def __init__(self, service: journal.Service, conf: cfg.ConfigOpts, host: str) -> None:
+        self.journal = service.journal
         self.random = service.random
         self.client = PlacementAPIClient(conf)
         self.host = host
@@ -53,23 +53,23 @@ class Bandwidth:
             "project_id": PROJECT, "user_id": USER, "consumer_generation": None,
         })  # fmt: skip
         self.port, self.held = port, 1000
-        self.told.done("bind", {port: {self.card: wanted}})
+        self.journal.done("bind", {port: {self.card: wanted}})
 
     def announce(self) -> None:
         offered = {each: inventory(10_000_000, 1.0, self.random.randrange(100)) for each in (EGRESS, INGRESS)}
         self.client.update_resource_provider_inventories(self.card, offered)
         stored = {"inventories": offered, "traits": ["CUSTOM_PHYSNET_0"]}
-        self.told.done("announce", providers={self.card: stored})
+        self.journal.done("announce", providers={self.card: stored})
 
     def resize(self) -> None:
         change = self.random.choice([500, 1000]) if self.held < 5000 else -4000
         self.client.update_qos_allocation(self.port, {self.card: {EGRESS: change, INGRESS: change}})
         self.held += change
-        self.told.done("resize", {self.port: {self.card: {EGRESS: self.held, INGRESS: self.held}}})
+        self.journal.done("resize", {self.port: {self.card: {EGRESS: self.held, INGRESS: self.held}}})
 
 
 def main() -> None:
-    service = told.Service()
+    service = journal.Service()
     conf = cfg.ConfigOpts()
     conf.register_opts([cfg.StrOpt("region_name"), cfg.StrOpt("endpoint_type", default="internal")], "placement")
     loading.register_session_conf_options(conf, "placement")

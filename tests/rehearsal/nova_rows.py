@@ -10,7 +10,7 @@ import sys
 
 from nova import config, context, objects
 from nova.db import migration
-from told import PROJECT, USER
+from journal import PROJECT, USER
 
 
 def main() -> None:

@@ -8,11 +8,11 @@ import threading
 import time
 import uuid
 
-import told
+import journal
 from nova import config, context, exception, objects
 from nova.scheduler import utils
 from nova.scheduler.client.report import SchedulerReportClient
-from told import PROJECT, USER, inventory, provider_uuid
+from journal import PROJECT, USER, inventory, provider_uuid
 
 LIVE_INSTANCES = 12
 
@@ -25,8 +25,8 @@ def amounts(allocations: dict) -> dict:
 class Compute:
     """The periodic task of nova-compute: what the host has, as a tree of providers."""
 
-    def __init__(self, service: told.Service, name: str) -> None:
-        self.told = service.told
+    def __init__(self, service: journal.Service, name: str) -> None:
+        self.journal = service.journal
         self.name, self.uuid = name, provider_uuid(name)
         self.random = random.Random(f"{service.settings['seed']} {name}")
         self.client = SchedulerReportClient()
@@ -44,14 +44,14 @@ class Compute:
                 self.client.update_from_provider_tree(self.context, tree)
             except (exception.ResourceProviderUpdateConflict, exception.ResourceProviderSyncFailed):
                 # Why it failed is known from the answers.
-                time.sleep(told.PAUSE * self.random.random())
+                time.sleep(journal.PAUSE * self.random.random())
                 continue
             now = set(tree.get_provider_uuids(self.uuid))
             self.seen |= now
             # Those of neutron and cyborg are in its tree, too.
             own = [tree.data(it) for it in now if not tree.data(it).name.startswith(("neutron", "cyborg"))]
             stored = {it.uuid: {"inventories": it.inventory, "traits": sorted(it.traits)} for it in own}
-            self.told.done("update", providers=stored | {it: None for it in self.seen - now})
+            self.journal.done("update", providers=stored | {it: None for it in self.seen - now})
             return
 
     def change(self, tree) -> None:
@@ -91,7 +91,7 @@ class Quiet(Compute):
         # A conflict is a failure.
         self.client.update_from_provider_tree(self.context, tree)
         stored = {"inventories": tree.data(self.uuid).inventory, "traits": []}
-        self.told.done("quiet update", providers={self.uuid: stored})
+        self.journal.done("quiet update", providers={self.uuid: stored})
 
 
 class Reshaped(Compute):
@@ -118,7 +118,7 @@ class Reshaped(Compute):
             }  # fmt: skip
             if not self.client.put_allocations(self.context, self.instance, payload):
                 raise AssertionError("the instance of the reshaped host was refused")
-            self.told.done("boot", {self.instance: amounts(payload["allocations"])})
+            self.journal.done("boot", {self.instance: amounts(payload["allocations"])})
             return
         source, target = self.uuid, provider_uuid(child)
         if self.nested:
@@ -135,14 +135,14 @@ class Reshaped(Compute):
             return
         self.nested = not self.nested
         stored = {source: {"inventories": {}, "traits": []}, target: {"inventories": {"CUSTOM_CARD": inventory(4)}, "traits": []}}
-        self.told.done("reshape", {it: {target: held} for it in everything}, stored)
+        self.journal.done("reshape", {it: {target: held} for it in everything}, stored)
 
 
 class Scheduler:
     """Instances boot, migrate and are deleted, as nova-scheduler and nova-conductor do it."""
 
-    def __init__(self, service: told.Service, nth: int) -> None:
-        self.told = service.told
+    def __init__(self, service: journal.Service, nth: int) -> None:
+        self.journal = service.journal
         self.random = random.Random(f"{service.settings['seed']} scheduler {nth}")
         self.client = SchedulerReportClient()
         self.context = context.get_admin_context()
@@ -184,7 +184,7 @@ class Scheduler:
         held = self.claim(instance)
         if held:
             self.live[instance] = held
-        self.told.done("boot" if held else "no room", {instance: held or {}})
+        self.journal.done("boot" if held else "no room", {instance: held or {}})
 
     def migrate(self, instance: str) -> None:
         """A live migration: the source's allocations are the migration's until it has ended, or failed."""
@@ -192,29 +192,29 @@ class Scheduler:
         if not self.client.move_allocations(self.context, instance, migration):
             raise AssertionError("a move was refused")
         source = self.live[instance]
-        self.told.done("move to the migration", {migration: source, instance: {}})
+        self.journal.done("move to the migration", {migration: source, instance: {}})
         target = self.claim(instance)
         if target and self.random.random() < 0.7:
             if not self.client.delete_allocation_for_instance(self.context, migration, "migration", force=True):
                 raise AssertionError("the migration had no allocations")
             self.live[instance] = target
-            self.told.done("migrated", {instance: target, migration: {}})
+            self.journal.done("migrated", {instance: target, migration: {}})
         else:
             # It fails: the allocations of the source come back, and take the place of the target's.
             if not self.client.move_allocations(self.context, migration, instance):
                 raise AssertionError("a move back was refused")
-            self.told.done("migration failed", {instance: source, migration: {}})
+            self.journal.done("migration failed", {instance: source, migration: {}})
 
     def delete(self, instance: str) -> None:
         force = self.random.random() < 0.5
         if not self.client.delete_allocation_for_instance(self.context, instance, force=force):
             raise AssertionError("an instance had no allocations")
         del self.live[instance]
-        self.told.done("delete", {instance: {}})
+        self.journal.done("delete", {instance: {}})
 
 
 def main() -> None:
-    service = told.Service()
+    service = journal.Service()
     threading.current_thread().name = "nova"
     config.parse_args(
         ["nova", "--config-file", service.settings["config"]],

@@ -1,13 +1,13 @@
-"""What a service stores, read over its API; and what clients were told that it stores."""
+"""What a service stores, read over its API; and what it must store by the journals of clients."""
 
 import dataclasses
 import json
 import pathlib
 
 from everything import Everything
-from told import DEADLOCK
+from journal import DEADLOCK
 
-# Statuses that services are told in a day's work: something is not there yet, or another was faster.
+# Statuses that services get in a day's work: something is not there yet, or another was faster.
 ORDINARY = (404, 409)
 # With this the old service answers 500 instead of 409; nova-compute tries again in its next period.
 OVERTAKEN = "Another thread concurrently updated the resource provider data"
@@ -25,13 +25,13 @@ def stored(url: str, token: str) -> dict[str, dict]:
 
 
 @dataclasses.dataclass
-class Told:
-    """What clients were told, from their files."""
+class Journals:
+    """The journals of all services."""
 
     lines: list[dict]
 
     @classmethod
-    def read(cls, files: list[pathlib.Path]) -> "Told":
+    def read(cls, files: list[pathlib.Path]) -> "Journals":
         # The last line may be half written.
         lines = [json.loads(line) for file in files for line in file.read_text().split("\n")[:-1]]
         return cls(sorted(lines, key=lambda it: it["at"]))
@@ -74,9 +74,9 @@ class Told:
         found = [it["error"] for it in self.lines if "error" in it]
         for it in self.requests():
             # Nothing but the old service says either.
-            of_old = it["status"] == 500 and (OVERTAKEN in it["said"] or DEADLOCK in it["said"])
+            of_old = it["status"] == 500 and (OVERTAKEN in it["reason"] or DEADLOCK in it["reason"])
             if not (200 <= it["status"] < 300 or it["status"] in ORDINARY or of_old):
-                found.append(f"{it['method']} {it['path']}: {it['status']} {it['said']}")
+                found.append(f"{it['method']} {it['path']}: {it['status']} {it['reason']}")
         return found
 
     def longest(self) -> dict:

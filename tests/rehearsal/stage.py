@@ -102,7 +102,7 @@ class Balancer:
             ("bind :8778", f"bind 127.0.0.1:{self.port}"),
             ("placement-old:8778", f"127.0.0.1:{old}"),
             ("placement-berth:8778", f"127.0.0.1:{berth}"),
-            # For told.py.
+            # For journal.py.
             ("    use_backend placement-reads", "    http-response set-header Answered-By %s\n    use_backend placement-reads"),
             *changes,
         ):
@@ -156,8 +156,8 @@ class Balancer:
         self.release_writes(new)
 
     def _silent(self, commands: str) -> None:
-        said = self.tell(commands)
-        assert not said, f"{commands}: {said}"
+        output = self.tell(commands)
+        assert not output, f"{commands}: {output}"
 
 
 class Stage(contextlib.ExitStack):
@@ -256,10 +256,10 @@ class Stage(contextlib.ExitStack):
         """Nova, neutron and cyborg, at work until the block ends; yields the files in which they write."""
         files, processes = {}, {}
         for service in ("nova", "neutron", "cyborg"):
-            told = self.folder / f"{service}-{phase}.told"
-            told.touch()
+            journal = self.folder / f"{service}-{phase}.journal"
+            journal.touch()
             settings = {
-                "config": str(self.client_conf(service)), "told": str(told), "placement": self.balancer.url,
+                "config": str(self.client_conf(service)), "journal": str(journal), "placement": self.balancer.url,
                 "seed": f"{phase} {service}", "hosts": hosts, "schedulers": schedulers,
             }  # fmt: skip
             path = self.folder / f"{service}-{phase}.json"
@@ -269,7 +269,7 @@ class Stage(contextlib.ExitStack):
                 processes[service] = subprocess.Popen(
                     command, stdout=log, stderr=log, env=servers._environment(), cwd=HERE
                 )
-            files[service] = told
+            files[service] = journal
         try:
             yield files
             for process in processes.values():

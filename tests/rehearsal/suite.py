@@ -20,10 +20,10 @@ import unittest
 from harness import commands, servers, suites
 from stage import NOVA_CONF, Stage, until  # It adds the folders of neighbours to the path.
 
-from records import Told, stored  # isort: skip
+from records import Journals, stored  # isort: skip
 import holding  # isort: skip
 from everything import differences  # isort: skip
-from told import provider_uuid  # isort: skip
+from journal import provider_uuid  # isort: skip
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -127,12 +127,12 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual(done.returncode, expected, f"{arguments}\n{done.stdout}{done.stderr[-3000:]}")
         return done.stdout
 
-    def nova_agrees(self, url: str, told: Told) -> None:
+    def nova_agrees(self, url: str, journals: Journals) -> None:
         """`nova-manage` finds nothing wrong; and what is wrong, if something is."""
         found = stored(url, self.stage.token())
         names = {uuid: it["name"] for uuid, it in found["providers"].items()}
         roots = {uuid: names[it["root_provider_uuid"]] for uuid, it in found["providers"].items()}
-        hosts = {consumer: roots[next(iter(held))] for consumer, held in told.consumers().items()}
+        hosts = {consumer: roots[next(iter(held))] for consumer, held in journals.consumers().items()}
         self.instances(hosts)
         self.nova_manage("audit", "--verbose", expected=0)
         # There is no Neutron here.
@@ -147,12 +147,12 @@ class Rehearsal(unittest.TestCase):
 
     def worked(self, files: dict) -> None:
         """Wait until each thread of the clients has done some operations more."""
-        before = Told.read(list(files.values())).operations()
+        before = Journals.read(list(files.values())).operations()
 
         def more() -> bool:
-            told = Told.read(list(files.values()))
-            self.fine(told)
-            counts = told.operations()
+            journals = Journals.read(list(files.values()))
+            self.fine(journals)
+            counts = journals.operations()
             wanted = self.schedulers + 3 * self.hosts + 2
             done = {name: count - before.get(name, 0) for name, count in counts.items()}
             slow = {name: count for name, count in done.items() if count < self.operations}
@@ -164,15 +164,15 @@ class Rehearsal(unittest.TestCase):
         except TimeoutError:
             self.fail(f"these clients do nothing any more: {self.slow}")
 
-    def fine(self, told: Told) -> None:
-        errors = told.errors()
+    def fine(self, journals: Journals) -> None:
+        errors = journals.errors()
         if errors:
             self.fail("clients saw:\n" + "\n".join(errors[:5]))
 
-    def same(self, what: str, said: dict, found: dict) -> None:
+    def same(self, what: str, expected: dict, found: dict) -> None:
         """Compare two tables; of those that differ, only the rows that do are shown."""
-        rows = [key for key in said.keys() | found.keys() if said.get(key) != found.get(key)]
-        wrong = "".join(f"\n{key}\n  told:   {said.get(key)}\n  stored: {found.get(key)}" for key in rows)
+        rows = [key for key in expected.keys() | found.keys() if expected.get(key) != found.get(key)]
+        wrong = "".join(f"\n{key}\n  expected: {expected.get(key)}\n  stored:   {found.get(key)}" for key in rows)
         self.assertEqual(rows, [], f"{what}: {wrong}")
 
     def ordinary(self, report: pathlib.Path) -> None:
@@ -180,13 +180,13 @@ class Rehearsal(unittest.TestCase):
         kinds = {it["kind"] for it in json.loads(report.read_text())["findings"]}
         self.assertLessEqual(kinds, {"consumers that hold nothing"})
 
-    def agrees(self, url: str, told: Told) -> None:
+    def agrees(self, url: str, journals: Journals) -> None:
         """Every claim that a client was told is stored, and no other; and every inventory."""
-        self.fine(told)
+        self.fine(journals)
         found = stored(url, self.stage.token())
         held = {consumer: it["holds"] for consumer, it in found["consumers"].items()}
-        self.same("allocations", told.consumers(), held)
-        known = told.providers()
+        self.same("allocations", journals.consumers(), held)
+        known = journals.providers()
         shown = {
             uuid: {"inventories": it["inventories"], "traits": it["traits"]}
             for uuid, it in found["providers"].items() if uuid in known
@@ -196,16 +196,16 @@ class Rehearsal(unittest.TestCase):
         others = [it["name"] for uuid, it in found["providers"].items() if uuid not in known]
         self.assertEqual([name for name in others if not name.endswith(":agent")], [])
 
-    def waited(self, told: Told, what: str, began: float, held: float, released: float, ended: float) -> None:
+    def waited(self, journals: Journals, what: str, began: float, held: float, released: float, ended: float) -> None:
         """Say how long writes were held, and what the clients noticed of it.
 
         They were told to be held at `began` and were so from `held` on, to be released at `released` and were so
         at `ended`.
         """
-        during = [it for it in told.requests() if held <= it["at"] - it["seconds"] and it["at"] <= released]
+        during = [it for it in journals.requests() if held <= it["at"] - it["seconds"] and it["at"] <= released]
         reads = sum(it["method"] == "GET" for it in during)
         writes = [it for it in during if it["method"] != "GET"]
-        longest = told.longest()
+        longest = journals.longest()
         print(
             f"\n{what}: writes were held for {ended - began:.1f} s; {reads} reads were answered meanwhile; the longest "
             f"request of all took {longest['seconds']:.1f} s ({longest['method']} {longest['path']})",
@@ -262,7 +262,7 @@ class Rehearsal(unittest.TestCase):
                 )  # fmt: skip
                 self.worked(files)
             # The old service is stopped, and so are the clients.
-            there = Told.read(list(files.values()))
+            there = Journals.read(list(files.values()))
             print("\n", there.by_kind(), len(there.requests()), "requests", flush=True)
             self.waited(there, "there", began, held, seen, ended)
             self.agrees(balancer.url, there)
@@ -288,11 +288,11 @@ class Rehearsal(unittest.TestCase):
                 balancer.switch("berth", "old")
                 ended = time.time()
                 self.worked(files)
-        again = Told.read(list(files.values()))
+        again = Journals.read(list(files.values()))
         print("\n", again.by_kind(), len(again.requests()), "requests", flush=True)
         self.waited(again, "back", began, held, released, ended)
         print(f"of these the export took {exported - began:.1f} s", flush=True)
-        self.agrees(balancer.url, Told(there.lines + again.lines))
+        self.agrees(balancer.url, Journals(there.lines + again.lines))
         self.is_over = True
 
 

@@ -89,12 +89,12 @@ class Case(unittest.TestCase):
         answer = self.ask("GET", f"/allocations/{uuid(number)}")
         return {of: it["resources"] for of, it in answer["allocations"].items()}
 
-    def berth(self, *arguments, told: str | None = None) -> subprocess.CompletedProcess:
-        return berth(*arguments, "--url", self.url, told=told or "")
+    def berth(self, *arguments, stdin: str | None = None) -> subprocess.CompletedProcess:
+        return berth(*arguments, "--url", self.url, stdin=stdin or "")
 
-    def audit(self, *arguments, code: int, told: str | None = None) -> dict[str, list[int]]:
+    def audit(self, *arguments, code: int, stdin: str | None = None) -> dict[str, list[int]]:
         """Audit; what was found, by kind: the last digits of the subjects."""
-        done = self.berth("audit", *arguments, "--json", told=told)
+        done = self.berth("audit", *arguments, "--json", stdin=stdin)
         self.assertEqual(done.returncode, code, done.stderr + done.stdout)
         self.report = json.loads(done.stdout)
         found: dict[str, list[int]] = {}
@@ -198,22 +198,22 @@ class Listed(Case):
         detail = self.detail(cloud)
         link = {"servers_links": [{"rel": "next", "href": "http://nova"}]}
         pages = [{"servers": detail[:20], **link}, {"servers": detail[20:]}]
-        told = "\n".join(json.dumps(page) for page in pages)
+        stdin = "\n".join(json.dumps(page) for page in pages)
         options = ["--servers", "-", *NOW, "--owners"]
-        refused = self.berth("audit", *options, told=told)
+        refused = self.berth("audit", *options, stdin=stdin)
         self.assertEqual(refused.returncode, INVALID, refused.stdout)
         self.assertIn("are not among the servers", refused.stderr)
 
         # One of each kind, and nothing else.
         options += ["--max-orphans", "4", "--plan", self.plan]
-        found = self.audit(*options, told=told, code=FOUND)
+        found = self.audit(*options, stdin=stdin, code=FOUND)
         self.assertEqual(found, planted.HEALED | planted.DECIDED)
         self.assertEqual(self.left(), {
             "not-novas": [planted.PLAN, planted.RESERVED],
             "unknown-host": [planted.LOST],
         })  # fmt: skip
         # What has just changed is left alone.
-        recent = self.audit("--servers", "-", told=told, code=FOUND)
+        recent = self.audit("--servers", "-", stdin=stdin, code=FOUND)
         self.assertEqual(set(recent), {"no-allocations"})
 
         before = self.ask("GET", f"/allocations/{uuid(4)}")
@@ -240,12 +240,12 @@ class Listed(Case):
 
         # The rest of the plan is in the next one, and what a person decides.
         self.let_times_pass()
-        found = self.audit(*options, told=told, code=FOUND)
+        found = self.audit(*options, stdin=stdin, code=FOUND)
         self.assertEqual(found, planted.DECIDED | {"several-hosts": [5]})
         self.heal("--yes", code=CLEAN)
         self.heal("--yes", code=NOTHING_DONE)
         self.claim(uuid(12), {host(3): planted.PLAIN}, generation=self.generation(12))
-        self.assertEqual(self.audit(*options, told=told, code=CLEAN), {})
+        self.assertEqual(self.audit(*options, stdin=stdin, code=CLEAN), {})
 
     def test_old_clients_print_the_host_of_nova_compute(self) -> None:
         cloud = planted.in_order()
@@ -301,9 +301,9 @@ class Listed(Case):
 
         def refused(plan: object, *options) -> str:
             self.plan.write_text(plan if isinstance(plan, str) else json.dumps(plan))
-            said = self.heal("--yes", *options, code=INVALID)
+            output = self.heal("--yes", *options, code=INVALID)
             self.assertEqual(self.held(1), {host(1): planted.PLAIN})
-            return said
+            return output
 
         self.assertIn("it is not JSON", refused(self.plan.read_text()[:-9]))
         edited = json.loads(json.dumps(good))

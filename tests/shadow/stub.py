@@ -19,7 +19,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _answer(self):
         body = self._body()
-        self.server.asked.append((self.command, self.path, self.headers.items(), body))
+        self.server.requests.append((self.command, self.path, self.headers.items(), body))
         if self.path == "/hang-up":
             self.close_connection = True
             self.connection.close()
@@ -79,7 +79,7 @@ class Server(http.server.ThreadingHTTPServer):
             self.scheme = "https"
         self.text, self.status, self.headers = text, 200, []
         self.slow = 0.0
-        self.asked: list[tuple] = []
+        self.requests: list[tuple] = []
 
     @property
     def url(self) -> str:

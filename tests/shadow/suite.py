@@ -73,13 +73,14 @@ class Shadow:
     def __init__(self, server, admin: int) -> None:
         self.url, self._server, self._admin = server.url, server, f"http://127.0.0.1:{admin}"
 
-    def told(self, path: str, method: str = "GET") -> str:
+    def admin(self, path: str, method: str = "GET") -> str:
+        """The text that the administrative address responds with."""
         request = urllib.request.Request(self._admin + path, method=method)
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.read().decode()
 
     def summary(self) -> dict:
-        return json.loads(self.told("/summary"))
+        return json.loads(self.admin("/summary"))
 
     def settled(self, forwarded: int = 0) -> dict:
         """The summary when nothing is left to do. `forwarded` is the number of reads that are never mirrored."""
@@ -107,7 +108,7 @@ class Shadow:
         return self._server.log.read_text(errors="replace")
 
     def stop(self) -> str:
-        """Stop it; what it has said."""
+        """Stop it; return its log."""
         self._server.stop()
         return self.log()
 
@@ -192,16 +193,16 @@ class Beside(unittest.TestCase):
             before = proxy.settled()
             requests = self.reads(READS) + self.all_there_is()
             for request in requests:
-                told, direct = send(proxy.url, request), send(self.reference.url, request)
-                self.assertEqual(told.status, direct.status)
+                response, direct = send(proxy.url, request), send(self.reference.url, request)
+                self.assertEqual(response.status, direct.status)
                 if b"request_id" not in direct.body:
-                    self.assertEqual(told.body, direct.body)
+                    self.assertEqual(response.body, direct.body)
                 if direct.status == 204:
                     # The reference says that it has 0 bytes, which HTTP does not allow.
                     direct.headers.pop("content-length", None)
-                self.assertEqual(told.headers.keys(), direct.headers.keys())
-                for name in told.headers.keys() - OWN:
-                    self.assertEqual(told.headers[name], direct.headers[name])
+                self.assertEqual(response.headers.keys(), direct.headers.keys())
+                for name in response.headers.keys() - OWN:
+                    self.assertEqual(response.headers[name], direct.headers[name])
             summary = proxy.settled()
             self.assert_only_known(summary)
             mirrored = summary["mirrored"]["read"]
@@ -209,7 +210,7 @@ class Beside(unittest.TestCase):
             self.assertEqual(mirrored - before["mirrored"]["read"], len(requests))
             latencies = summary["latency_seconds"]["all"]
             self.assertEqual([latencies[it]["count"] for it in ("upstream", "berth")], [mirrored] * 2)
-            metrics = proxy.told("/metrics")
+            metrics = proxy.admin("/metrics")
             self.assertIn('berth_shadow_mirrored_total{kind="read"} ', metrics)
             self.assertIn('berth_shadow_request_duration_seconds_bucket{service="berth",route=', metrics)
             self.assertIn("berth_shadow_mirror_on 1", metrics)
@@ -228,7 +229,7 @@ class Beside(unittest.TestCase):
                 send(proxy.url, request)
             summary = proxy.settled()
             self.assertEqual(summary["compared"]["read"].keys() - {"known"}, {"same", "different"})
-            words = proxy.told("/summary?format=words")
+            words = proxy.admin("/summary?format=words")
             stopped = proxy.stop()
         records = [json.loads(line) for line in file.read_text().splitlines()]
         records = [it for it in records if it["known"] is None]
@@ -363,7 +364,7 @@ class Beside(unittest.TestCase):
                 return proxy.settled()["mirrored"]["read"]
 
             before = mirrored()
-            self.assertEqual(proxy.told("/mirror/off", "POST"), "the mirror is off\n")
+            self.assertEqual(proxy.admin("/mirror/off", "POST"), "the mirror is off\n")
             self.assertEqual(mirrored(), before)
             send(proxy.url, Request("PUT", "/traits/CUSTOM_WHILE_OFF", "1.39"))
             summary = proxy.settled()
@@ -380,9 +381,9 @@ class Beside(unittest.TestCase):
             while "Berth lacks 1 writes" not in proxy.log():
                 self.assertLess(time.monotonic(), deadline)
                 time.sleep(0.05)
-            self.assertEqual(proxy.told("/healthz"), "ok\n")
+            self.assertEqual(proxy.admin("/healthz"), "ok\n")
             with self.assertRaises(urllib.error.HTTPError) as refused:
-                proxy.told("/mirror/off")
+                proxy.admin("/mirror/off")
             self.assertEqual(refused.exception.code, 405)
 
     def test_tokens_are_written_nowhere(self) -> None:
@@ -395,9 +396,9 @@ class Beside(unittest.TestCase):
                 send(proxy.url, Request(method, path, "1.39", headers=headers))
                 send(proxy.url, Request(method, path, "1.39", headers={"X-Service-Token": "s3cr3t"}))
             proxy.until(lambda it: it["differences"] != [])
-            summary = proxy.told("/summary") + proxy.told("/metrics")
-            said = proxy.stop()
-        self.assertNotIn("s3cr3t", said + summary + file.read_text())
+            summary = proxy.admin("/summary") + proxy.admin("/metrics")
+            log = proxy.stop()
+        self.assertNotIn("s3cr3t", log + summary + file.read_text())
 
 
 def certificates(folder: pathlib.Path) -> tuple[pathlib.Path, tuple]:
@@ -459,7 +460,7 @@ class Alone(unittest.TestCase):
             expected = b"" if method == "HEAD" else self.upstream.text
             self.assertEqual((answer.status, answer.reason, answer.read()), (200, "As Told", expected))
             self.assertEqual(answer.getheader("Content-Length"), str(len(self.upstream.text)))
-            self.assertEqual(self.upstream.asked[-1][:2], (method, "/usages?a=%2f&b='|"))
+            self.assertEqual(self.upstream.requests[-1][:2], (method, "/usages?a=%2f&b='|"))
         summary = proxy.settled(forwarded=3)
         self.assertEqual(summary["compared"]["read"].get("different", 0), 0, summary)
         self.assertEqual(summary["requests"]["write"], {"accepted": 7})
@@ -469,29 +470,29 @@ class Alone(unittest.TestCase):
         self.upstream.headers = [("X-Twice", "a"), ("X-Twice", "b"), ("x-lOWER", "1"), ("Keep-Alive", "timeout=9")]
         request = b"GET /usages HTTP/1.1\r\nHost: placement.example:1\r\nX-oDD: 1\r\nX-Auth-Token: t\r\n"
         request += b"Connection: close, X-Hop\r\nX-Hop: 2\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
-        told = self.raw(proxy, request)
-        head, _, body = told.partition(b"\r\n\r\n")
+        response = self.raw(proxy, request)
+        head, _, body = response.partition(b"\r\n\r\n")
         self.assertEqual(body, self.upstream.text)
         lines = head.decode().split("\r\n")
         self.assertEqual(lines[0], "HTTP/1.1 200 As Told")
         expected = ["Content-Type: application/json", f"Content-Length: {len(body)}", "X-Twice: a", "X-Twice: b", "x-lOWER: 1"]
         self.assertEqual(sorted(it for it in lines[1:] if not it.lower().startswith("connection")), sorted(expected))
-        asked = [it for it in self.upstream.asked if ("X-oDD", "1") in it[2]][0][2]
+        sent = [it for it in self.upstream.requests if ("X-oDD", "1") in it[2]][0][2]
         self.assertEqual(
-            sorted(asked),
+            sorted(sent),
             [("Host", "placement.example:1"), ("X-Auth-Token", "t"), ("X-Forwarded-For", "192.0.2.1"), ("X-oDD", "1")],
         )
         proxy.settled()
-        mirrored = [it for it in self.berth.asked if ("x-odd", "1") in it[2]][0][2]
-        self.assertEqual(sorted((name.lower(), value) for name, value in asked), sorted(mirrored))
+        mirrored = [it for it in self.berth.requests if ("x-odd", "1") in it[2]][0][2]
+        self.assertEqual(sorted((name.lower(), value) for name, value in sent), sorted(mirrored))
 
     def test_a_client_that_sends_nothing_more_is_answered(self) -> None:
         proxy = self.shadow()
         for body in (b"{}", b"x" * 100_000):
             head = b"PUT /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
-            told = self.raw(proxy, 2 * (head + body), is_last=True)
-            self.assertEqual(told.count(b"HTTP/1.1 200 As Told\r\n"), 2, told)
-            self.assertTrue(told.endswith(body), told)
+            response = self.raw(proxy, 2 * (head + body), is_last=True)
+            self.assertEqual(response.count(b"HTTP/1.1 200 As Told\r\n"), 2, response)
+            self.assertTrue(response.endswith(body), response)
 
     def test_a_request_whose_end_is_not_clear_is_refused(self) -> None:
         proxy = self.shadow("--mirror-writes")
@@ -504,35 +505,35 @@ class Alone(unittest.TestCase):
             b"Transfer-Encoding: identity, chunked",
             b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
         ):
-            told = self.raw(proxy, b"PUT /echo HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s" % (headers, chunks))
-            self.assertTrue(told.startswith(b"HTTP/1.1 400 "), told)
-            self.assertEqual(told.count(b"HTTP/1.1 "), 1, told)
-            self.assertEqual(json.loads(told.partition(b"\r\n\r\n")[2])["errors"][0]["status"], 400)
-        self.assertEqual([it for it in self.upstream.asked if it[0] == "PUT"], [])
+            response = self.raw(proxy, b"PUT /echo HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n%s" % (headers, chunks))
+            self.assertTrue(response.startswith(b"HTTP/1.1 400 "), response)
+            self.assertEqual(response.count(b"HTTP/1.1 "), 1, response)
+            self.assertEqual(json.loads(response.partition(b"\r\n\r\n")[2])["errors"][0]["status"], 400)
+        self.assertEqual([it for it in self.upstream.requests if it[0] == "PUT"], [])
 
     def test_an_upstream_that_is_away_is_a_502_and_one_that_is_slow_a_504(self) -> None:
         proxy = self.shadow("--upstream-timeout", "1")
         self.upstream.slow = 3
         connection = self.connection(proxy)
 
-        def asked(method: str, path: str) -> tuple[int, str]:
+        def refusal(method: str, path: str) -> tuple[int, str]:
             connection.request(method, path)
             answer = connection.getresponse()
             self.assertEqual(answer.getheader("Content-Type"), "application/json")
             return answer.status, json.loads(answer.read())["errors"][0]["detail"]
 
-        status, words = asked("GET", "/slow")
+        status, words = refusal("GET", "/slow")
         self.assertEqual(status, 504)
         self.assertIn("did not respond in time", words)
         for method in ("GET", "PUT"):
-            status, words = asked(method, "/hang-up")
+            status, words = refusal(method, "/hang-up")
             self.assertEqual(status, 502)
             self.assertIn("closed the connection without a response", words)
         self.upstream.shutdown()
         self.upstream.server_close()
         time.sleep(1.5)
         for method in ("GET", "PUT"):
-            status, words = asked(method, "/usages")
+            status, words = refusal(method, "/usages")
             self.assertEqual(status, 502)
             self.assertIn("cannot be reached", words)
         counts = proxy.summary()["requests"]
@@ -552,7 +553,7 @@ class Alone(unittest.TestCase):
         self.assertEqual(summary["requests"]["write"], {"failed": 2, "refused": 1})
         self.assertEqual(summary["not_mirrored"]["write"], {"upstream_failed": 2})
         self.assertEqual((summary["writes_lacking"], summary["writes_perhaps_lacking"]), (0, 2))
-        self.assertEqual([it for it in self.berth.asked if it[0] == "PUT"], [])
+        self.assertEqual([it for it in self.berth.requests if it[0] == "PUT"], [])
 
     def test_a_connection_that_the_upstream_closes_is_no_failure(self) -> None:
         proxy = self.shadow()
@@ -569,7 +570,7 @@ class Alone(unittest.TestCase):
         services = [self.enterContext(stub.serving(tls=files)).url for _ in range(2)]
         trusting = ssl.create_default_context(cafile=authority)
 
-        def asked(url: str) -> int:
+        def status(url: str) -> int:
             try:
                 with urllib.request.urlopen(f"{url}/usages", context=trusting, timeout=PATIENCE) as answer:
                     return answer.status
@@ -578,7 +579,7 @@ class Alone(unittest.TestCase):
 
         options = ["--ca-file", authority, "--tls-cert", files[0], "--tls-key", files[1]]
         with shadow(*services, *options, scheme="https") as proxy:
-            self.assertEqual(asked(proxy.url), 200)
+            self.assertEqual(status(proxy.url), 200)
             self.assertGreater(proxy.settled()["compared"]["read"]["same"], 0)
         with shadow(self.upstream.url, services[1]) as proxy:
             send(proxy.url, Request("GET", "/usages"))
@@ -643,16 +644,16 @@ def measure(seconds: int) -> int:
                     for clients in (1, 8):
                         first = load(upstream.url, clients, seconds)
                         rows = [("directly", first)]
-                        proxy.told("/mirror/off", "POST")
+                        proxy.admin("/mirror/off", "POST")
                         rows.append(("proxy, mirror off", load(proxy.url, clients, seconds)))
-                        proxy.told("/mirror/on", "POST")
+                        proxy.admin("/mirror/on", "POST")
                         rows.append(("proxy, mirror on", load(proxy.url, clients, seconds)))
                         for how, (rate, p50, p99) in rows:
                             print(
                                 f"{name:<12}{clients:>8}{how:>22}{rate:>12.0f}{rate / first[0]:>8.2f}{p50:>9.2f}{p99:>9.2f}",
                                 flush=True,
                             )
-                    print(proxy.told("/summary?format=words"))
+                    print(proxy.admin("/summary?format=words"))
     return 0
 
 

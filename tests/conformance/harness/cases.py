@@ -9,22 +9,22 @@ class Result(unittest.TestResult):
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self._tell(test, self.failures[-1][1])
+        self._report(test, self.failures[-1][1])
 
     def addError(self, test, err):
         super().addError(test, err)
-        self._tell(test, self.errors[-1][1])
+        self._report(test, self.errors[-1][1])
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err:
-            self._tell(subtest, (self.failures + self.errors)[-1][1])
+            self._report(subtest, (self.failures + self.errors)[-1][1])
 
     @staticmethod
-    def _tell(test, text: str) -> None:
+    def _report(test, text: str) -> None:
         # The clients log everything they do; what they say of a failure is enough.
-        told = [line for line in text.splitlines() if "DEBUG [" not in line]
-        lines = [f"FAIL  {test.id()}", *(f"      {line}" for line in told)]
+        shown = [line for line in text.splitlines() if "DEBUG [" not in line]
+        lines = [f"FAIL  {test.id()}", *(f"      {line}" for line in shown)]
         print("\n".join(lines), file=sys.__stdout__, flush=True)
 
 

@@ -12,11 +12,11 @@ import unittest
 from harness.servers import _environment, find_berth, running
 
 
-def berth(*arguments, told: str | None = None, within: float = 600, **environment: str) -> subprocess.CompletedProcess:
+def berth(*arguments, stdin: str | None = None, within: float = 600, **environment: str) -> subprocess.CompletedProcess:
     """Run `berth`; `told` is its standard input, if it gets one of its own."""
     command = [str(part) for part in (find_berth(), *arguments)]
     return subprocess.run(
-        command, capture_output=True, text=True, env=_environment() | environment, input=told, timeout=within
+        command, capture_output=True, text=True, env=_environment() | environment, input=stdin, timeout=within
     )
 
 

@@ -67,7 +67,7 @@ class Cluster:
         """Run statements as the superuser; return what they answer, a line a row."""
         return self._run(
             "psql", "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1",
-            "-h", self._folder, "-U", SUPERUSER, database, told=sql,
+            "-h", self._folder, "-U", SUPERUSER, database, stdin=sql,
         )  # fmt: skip
 
     def tool(self, program: str, *arguments) -> str:
@@ -102,14 +102,14 @@ class Cluster:
         log = self._folder / "log"
         self._run("pg_ctl", "start", "-D", self._data, "-w", "-s", "-l", log, "-o", settings)
 
-    def _run(self, program: str, *arguments, check: bool = True, told: str = "") -> str:
+    def _run(self, program: str, *arguments, check: bool = True, stdin: str = "") -> str:
         beside = pathlib.Path(self._programs["initdb"]).with_name(program)
         command = [self._programs.get(program, beside), *arguments]
         if self._as_user:
             command = [*_become(self._as_user), *command]
         done = subprocess.run(
             [str(part) for part in command],
-            cwd=self._folder, input=told,
+            cwd=self._folder, input=stdin,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             env={**os.environ, "LC_ALL": "C", "PGCONNECT_TIMEOUT": "10"},
         )  # fmt: skip
@@ -142,9 +142,9 @@ def _candidate_folders() -> list[pathlib.Path]:
         # Resolved, because initdb looks for its siblings beside itself.
         folders.append(pathlib.Path(on_path).resolve().parent)
     if shutil.which("pg_config"):
-        asked = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True)
-        if asked.returncode == 0:
-            folders.append(pathlib.Path(asked.stdout.strip()))
+        located = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True)
+        if located.returncode == 0:
+            folders.append(pathlib.Path(located.stdout.strip()))
     versions = pathlib.Path("/usr/lib/postgresql").glob("*/bin")
     return folders + sorted(versions, key=_version, reverse=True)
 

@@ -1,4 +1,4 @@
-"""What a service does in the rehearsal, and what it is told: one JSON object a line.
+"""The journal of a service in the rehearsal: one JSON object a line.
 
 A line is a request (`path`), or an operation that ended (`operation`) with what must be stored from then on
 (`consumers`: allocations by consumer; `providers`: inventories and traits by provider, None for one that is
@@ -34,7 +34,7 @@ DEADLOCKS = 5
 
 def ended_by_deadlock(response: requests.Response) -> bool:
     """Whether the old service refused a request because InnoDB had ended its transaction."""
-    # HAProxy says who answered: stage.py.
+    # HAProxy adds the header: stage.py.
     if response.headers.get("Answered-By") != "old":
         return False
     reshape = urllib.parse.urlsplit(response.request.url).path == "/reshaper"
@@ -56,8 +56,8 @@ def inventory(total: int, ratio: float = 1.0, reserved: int = 0) -> dict:
     }  # fmt: skip
 
 
-class Told:
-    """The file of one service."""
+class Journal:
+    """The file in which one service records its requests and operations."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._file = open(path, "a", buffering=1)
@@ -70,7 +70,7 @@ class Told:
             self._file.write(json.dumps(line) + "\n")
 
     def done(self, operation: str, consumers: dict | None = None, providers: dict | None = None) -> None:
-        """An operation ended, and the service was told that these are stored."""
+        """Record that an operation ended, after which these are stored."""
         self.write(operation=operation, consumers=consumers or {}, providers=providers or {})
 
     def watch_requests(self, of: str) -> None:
@@ -90,31 +90,31 @@ class Told:
 
         def once(session, request, **more):
             began = time.monotonic()
-            status, said = 0, ""
+            status, reason = 0, ""
             try:
                 response = original(session, request, **more)
                 status = response.status_code
-                said = response.text[:400] if status >= 400 else ""
+                reason = response.text[:400] if status >= 400 else ""
                 return response
             except requests.RequestException as error:
-                said = repr(error)
+                reason = repr(error)
                 raise
             finally:
                 if request.url.startswith(of):
                     path = urllib.parse.urlsplit(request.url).path
                     seconds = time.monotonic() - began
-                    self.write(path=path, method=request.method, status=status, seconds=seconds, said=said)
+                    self.write(path=path, method=request.method, status=status, seconds=seconds, reason=reason)
 
         requests.Session.send = send
 
 
 class Service:
-    """The threads of one service, which go on until the process is told to stop."""
+    """The threads of one service, which go on until the process gets SIGTERM."""
 
     def __init__(self) -> None:
         self.settings = json.loads(pathlib.Path(sys.argv[1]).read_text())
-        self.told = Told(pathlib.Path(self.settings["told"]))
-        self.told.watch_requests(self.settings["placement"])
+        self.journal = Journal(pathlib.Path(self.settings["journal"]))
+        self.journal.watch_requests(self.settings["placement"])
         self.random = random.Random(self.settings["seed"])
         self._over = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: self._over.set())
@@ -135,6 +135,6 @@ class Service:
             try:
                 step()
             except Exception:
-                self.told.write(error=traceback.format_exc())
+                self.journal.write(error=traceback.format_exc())
                 time.sleep(1)
             time.sleep(PAUSE)
