@@ -44,7 +44,8 @@ impl Pruning {
             goal: state.model.problem.policy.goal,
             best,
             partial_cost: state.partial_cost(),
-            moved: least.moved - state.fewest_moves(kind),
+            // Pricing may have closed the hosts on which servers of the kind stay since the bound was computed.
+            moved: least.moved.saturating_sub(state.fewest_moves(kind)),
             violations: soft_rules.map_or(0, |soft_rules| soft_rules.without(kind)),
             least,
             fit,
@@ -126,5 +127,44 @@ impl Step {
     /// The comparison of the component with the best.
     fn compared(self, is_bound: bool) -> Ordering {
         if is_bound { self.placed.max(self.least) } else { self.placed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::solver::bounds::{Limits, bound};
+    use crate::solver::model::Model;
+    use crate::solver::{Budget, Draws, Host, PlacementProblem, Pool, Server, Supply};
+
+    /// If the host on which a server stays is closed after the bound was computed, a placement without moves is better
+    /// than the server on any other host.
+    #[test]
+    fn a_server_whose_host_is_closed_moves() {
+        let ways = (0..2).map(|host| (host, Supply::One(Draws::from([(host, 1)])))).collect();
+        let server = Server {
+            ways: Arc::new(ways),
+            allowed_hosts: vec![true; 2].into(),
+            current_host: Some(0),
+            ..Server::default()
+        };
+        let problem = PlacementProblem {
+            hosts: vec![Host { free: vec![1], ..Host::default() }; 2],
+            pools: vec![Pool { class: 0, free: 1 }; 2],
+            servers: vec![server],
+            ..PlacementProblem::default()
+        };
+        let mut never = || false;
+        let mut budget = Budget::new(&mut never);
+        let model = Model::of(&problem, &mut budget).unwrap();
+        let mut state = State::new(&model, &mut budget);
+        let limits = Limits::of(&state, &mut budget);
+        let bound = bound(&state, &limits, None, &mut budget).unwrap();
+        let best = Cost { fit: u64::MAX, ..bound.least.clone() };
+        state.rule_out(0, &[0], true);
+        let pruning = Pruning::new(&state, bound, best, 0);
+        assert!(!pruning.allows(&state.added(0, 1)));
     }
 }
