@@ -98,17 +98,18 @@ def small(name, path, kind=PROVIDER, cloud=None) -> Workload:
 
 
 def claims(arena: Arena) -> Sample:
-    """New consumers on random hosts."""
+    """New consumers on random hosts, by 32 clients of each replica."""
     requests = claim_lines(arena, random.Random(arena.round))
-    seconds = arena.meter.seconds
-    return arena.meter.replay(arena.service, requests, workers=32, seconds=seconds)
+    workers, seconds = 32 * len(arena.service.addresses), arena.meter.seconds
+    return arena.meter.replay(arena.service, requests, workers=workers, seconds=seconds)
 
 
 def inventories(arena: Arena) -> Sample:
-    """GETs of the inventories of one provider after the other."""
+    """GETs of the inventories of one provider after the other, by 32 clients of each replica."""
     paths = (f"/resource_providers/{uuid_of(PROVIDER, n)}/inventories" for n in range(1, 1001))
     requests = [{"method": "GET", "path": path} for path in paths]
-    return arena.meter.replay(arena.service, requests, workers=32, seconds=arena.meter.seconds)
+    workers, seconds = 32 * len(arena.service.addresses), arena.meter.seconds
+    return arena.meter.replay(arena.service, requests, workers=workers, seconds=seconds)
 
 
 def over(replicas: int) -> list[Workload]:
@@ -116,7 +117,7 @@ def over(replicas: int) -> list[Workload]:
     cloud = dataclasses.replace(HELD, name=f"flat-10k-held-{replicas}")
     return [
         Workload(
-            f"{name}, 32 clients, {replicas} replicas", cloud, measure, "", "", limit="none", replicas=replicas,
+            f"{name}, 32 clients for each of {replicas} replicas", cloud, measure, "", "", limit="none", replicas=replicas,
             compared=False,
         )
         for name, measure in (("claims, random hosts", claims), ("GET inventories", inventories))
