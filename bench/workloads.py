@@ -99,15 +99,16 @@ def small(name, path, kind=PROVIDER, cloud=None) -> Workload:
 
 def claims(arena: Arena) -> Sample:
     """New consumers on random hosts, by 32 clients of each replica."""
-    requests = claim_lines(arena, random.Random(arena.round))
-    workers, seconds = 32 * len(arena.service.addresses), arena.meter.seconds
-    return arena.meter.replay(arena.service, requests, workers=workers, seconds=seconds)
+    return by_each_replicas_clients(arena, claim_lines(arena, random.Random(arena.round)))
 
 
 def inventories(arena: Arena) -> Sample:
     """GETs of the inventories of one provider after the other, by 32 clients of each replica."""
     paths = (f"/resource_providers/{uuid_of(PROVIDER, n)}/inventories" for n in range(1, 1001))
-    requests = [{"method": "GET", "path": path} for path in paths]
+    return by_each_replicas_clients(arena, [{"method": "GET", "path": path} for path in paths])
+
+
+def by_each_replicas_clients(arena: Arena, requests: list[dict]) -> Sample:
     workers, seconds = 32 * len(arena.service.addresses), arena.meter.seconds
     return arena.meter.replay(arena.service, requests, workers=workers, seconds=seconds)
 

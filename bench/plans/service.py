@@ -106,14 +106,14 @@ def _make_groups(url: str, instance: Instance) -> None:
 def plan(planner: Planner, instance: Instance, seconds: int) -> Result:
     """One dry run."""
     began = time.monotonic()
-    status, headers, plan = _ask(planner.url, "POST", "/v1/plans?dry_run=true", request(instance, seconds))
+    status, headers, body = _ask(planner.url, "POST", "/v1/plans?dry_run=true", request(instance, seconds))
     took = time.monotonic() - began
     if status != 200:
-        return Result(None, None, None, False, status, plan.get("explanation", ""), None, took)
+        return Result(None, None, None, False, status, body.get("explanation", ""), None, took)
     quality = json.loads(headers["berth-plan"])
     cost, bound = (tuple(quality[part][name] for name in NAMES) for part in ("cost", "bound"))
     host_of = {host.name: nth for nth, host in enumerate(instance.hosts)}
-    places = plan["placements"]
+    places = body["placements"]
     placement = [host_of[places[f"s{nth}"]["location"]] for nth in range(len(instance.servers))]
     return Result(placement, cost, bound, quality["optimal"], status, "", planner.first(), took)
 
