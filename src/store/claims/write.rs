@@ -1,7 +1,7 @@
 //! Writes a judged state: the difference between the state as it was locked and as it is now, in one
 //! statement.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sqlx::PgConnection;
 
@@ -138,10 +138,13 @@ impl Rows {
         let empty = BTreeMap::new();
         let before = consumer.before.as_ref().map_or(&empty, |before| &before.holds);
         let now = consumer.now.as_ref().map_or(&empty, |now| &now.holds);
-        let used: BTreeSet<ProviderId> = now.keys().map(|(provider, _)| *provider).collect();
-        let mut left: Vec<ProviderId> = before.keys().map(|(provider, _)| *provider).collect();
-        left.dedup();
-        for provider in left.into_iter().filter(|provider| !used.contains(provider)) {
+        let is_left = |provider: &ProviderId| {
+            let next = now.range((*provider, ClassId(i32::MIN))..).next();
+            next.is_none_or(|((used, _), _)| used != provider)
+        };
+        let mut providers: Vec<ProviderId> = before.keys().map(|(provider, _)| *provider).collect();
+        providers.dedup();
+        for provider in providers.into_iter().filter(is_left) {
             self.gone.0.push(row.id.0);
             self.gone.1.push(provider.0);
         }
