@@ -35,6 +35,7 @@ COPY build.rs ./
 COPY .sqlx .sqlx
 COPY migrations migrations
 COPY src src
+COPY templates templates
 # What `berth --version` says: the image is built without the repository's .git.
 ARG BERTH_BUILD_COMMIT
 ARG SOURCE_DATE_EPOCH

@@ -4,14 +4,15 @@
 # What `make test` runs: parts of the Rust tests, and folders of tests/. What `make test-all` adds.
 rust_suites = api planner lib
 suites = conformance clients policy import
-more_suites = keystone moving rehearsal server_audit compare shadow deploy
+more_suites = keystone moving rehearsal server_audit compare shadow deploy console
 
-.PHONY: run demo check lint deny bench bench-core bench-plans differential chaos ha incidents matrix sqlx samples pictures install-run install-test help
+.PHONY: run cloud demo check lint deny bench bench-core bench-plans differential chaos ha incidents matrix sqlx samples pictures install-run install-test help
 .PHONY: test test-all compile-tests test-rust $(rust_suites:%=test-%) test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
-	@echo "make demo   fill the running server with the 40 hosts of the README"
+	@echo "make cloud  fill the running server with the 40 hosts of the README"
+	@echo "make demo   start a temporary Berth with 2,000 hosts and traffic, to look at in a browser"
 	@echo "make check  the short loop of a developer: format, clippy, the library's tests"
 	@echo "make test   run the tests of each change: Rust, the reference's functional suite, clients, policy, import"
 	@echo "make test-all  run these and the long suites: $(more_suites) chaos"
@@ -33,11 +34,16 @@ help:
 run: install-run
 	@[ -e target/quick/berth ] || echo "Building Berth: about 6 minutes of CPU time the first time. Later builds compile only what changed."
 	cargo build --profile quick --locked
-	@tools/next-steps $$$$ $(ARGS) & exec target/quick/berth serve $(ARGS)
+	@tools/next-steps $$$$ $(ARGS) & exec target/quick/berth serve --ui $(ARGS)
 
 # ARGS: the URL, if it is another one.
-demo:
-	@samples/demo.sh $(ARGS)
+cloud:
+	@samples/cloud.sh $(ARGS)
+
+# Needs Python 3. ARGS="--port 9000", or --help.
+demo: install-run
+	cargo build --profile quick --locked
+	@tools/demo $(ARGS)
 
 # Enough to see whether a change holds together; it needs no other program than cargo.
 check:

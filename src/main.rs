@@ -82,7 +82,6 @@ fn run(invocation: Invocation) -> Result<ExitCode, Failure> {
         Command::Debug(options) => show(cli::debug(&options, &sources)),
         Command::Ls(options) => show(cli::ls(&options)),
         Command::Show(options) => show(cli::show(&options)),
-        Command::Top(options) => show(cli::top(&options)),
         Command::Tree(options) => show(cli::tree(&options)),
         Command::Explain(options) => show(cli::explain(&options)),
         Command::Why(options) => show(cli::why(&options)),

@@ -567,7 +567,7 @@ fn every_capability_has_its_test() {
 ///
 /// A default must not replace a value that cannot be missing: that is a `Bug`, or `Inconsistent` when rows
 /// contradict each other (src/model/bug.rs, src/store/error.rs).
-const DEFAULTS: [(&str, usize, &str); 21] = [
+const DEFAULTS: [(&str, usize, &str); 22] = [
     ("src/cli/check/checks", 5, "what the server does not tell, a list without findings"),
     ("src/cli/health.rs", 1, "an answer without a line"),
     (
@@ -582,6 +582,7 @@ const DEFAULTS: [(&str, usize, &str); 21] = [
     ),
     ("src/config", 3, "what the operator left out"),
     ("src/server/descriptors.rs", 3, "limits that the system does not tell"),
+    ("src/http/console", 15, "what the browser left out, parts of a text, bounds"),
     ("src/http/placement", 20, "what the client left out, parts of a text, bounds"),
     ("src/http/planner", 20, "what the client left out, parts of a text, bounds"),
     ("src/http/", 32, "what the client or the proxy left out, parts of a text, bounds"),

@@ -32,7 +32,6 @@ use super::policy::PolicyCommand;
 use super::relocations::{DrainOptions, RebalanceOptions};
 use super::shadow::ShadowOptions;
 use super::show::ShowOptions;
-use super::top::TopOptions;
 use super::tree::TreeOptions;
 use super::watch::WatchOptions;
 use super::why::WhyOptions;
@@ -213,11 +212,6 @@ pub enum Command {
     ///
     /// Asks a running service, Berth or OpenStack Placement. Changes nothing.
     Show(Box<ShowOptions>),
-    /// Show the current activity of a server: requests, latencies, batches, searches, plans.
-    ///
-    /// Reads the metrics of one replica (--admin-listen) repeatedly; and over its API, also that of OpenStack
-    /// Placement, the usage of each resource class, and the providers with most writes. Changes nothing.
-    Top(Box<TopOptions>),
     /// Show resource providers as trees, with their inventories and usage.
     ///
     /// Asks a running service, Berth or OpenStack Placement. Changes nothing.

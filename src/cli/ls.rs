@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::columns::{FormatOptions, padded};
-use super::providers::{Progress, Provider, bulk, list, read, version};
+use super::providers::{Provider, bulk, list, read, version};
 use super::service::ServiceOptions;
 use super::terminal::{Colours, bar};
 use crate::moving::placement_client::{Client, Microversion};
@@ -139,7 +139,7 @@ async fn providers(
     }
     let mut listed = list(client, version, "").await?;
     listed.retain(|it| is_asked_for(it.root()));
-    read(client, version, listed, &PARTS, limit, Progress::Shown).await
+    read(client, version, listed, &PARTS, limit).await
 }
 
 /// Trees of providers that have inventory, by the names of their roots.

@@ -39,7 +39,6 @@ mod shadow;
 mod show;
 mod terminal;
 mod times;
-mod top;
 mod tree;
 mod watch;
 mod why;
@@ -74,7 +73,6 @@ pub use self::policy::{PolicyCommand, check as policy_check, list as policy_list
 pub use self::relocations::{drain, rebalance};
 pub use self::shadow::{ShadowOptions, run as shadow};
 pub use self::show::run as show;
-pub use self::top::run as top;
 pub use self::tree::run as tree;
 pub use self::watch::{WatchOptions, run as watch};
 pub use self::why::run as why;

@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue};
 const GROUPS: [(&str, &[&str]); 7] = [
     ("Run", &["serve", "members", "maintenance", "db", "config", "policy", "completions", "man"]),
     ("Check", &["check", "health", "debug"]),
-    ("Look at a cloud", &["ls", "show", "tree", "top", "watch", "history"]),
+    ("Look at a cloud", &["ls", "show", "tree", "watch", "history"]),
     ("Ask why, and how many more fit", &["why", "explain", "candidates", "fit", "fragmentation"]),
     ("Plan", &["moves", "drain", "rebalance", "flavor", "aggregate", "group"]),
     ("Change allocations", &["claim", "release"]),

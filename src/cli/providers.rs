@@ -68,13 +68,6 @@ struct PartResponse {
     aggregates: Vec<String>,
 }
 
-/// Whether progress is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    Shown,
-    Hidden,
-}
-
 /// The microversion for requests to a service.
 ///
 /// # Errors
@@ -139,7 +132,6 @@ pub(super) async fn read(
     listed: Vec<ListedProvider>,
     parts: &[&str],
     limit: usize,
-    progress: Progress,
 ) -> Result<Vec<Provider>, Failure> {
     if listed.len() > limit {
         return Err(too_many(listed.len()));
@@ -153,11 +145,8 @@ pub(super) async fn read(
             parts.iter().map(path).collect::<Vec<_>>()
         })
         .collect();
-    let progress = match progress {
-        // Hidden if standard error is not a terminal.
-        Progress::Shown => ProgressBar::new(questions.len() as u64),
-        Progress::Hidden => ProgressBar::hidden(),
-    };
+    // Hidden if standard error is not a terminal.
+    let progress = ProgressBar::new(questions.len() as u64);
     if let Ok(style) = ProgressStyle::with_template(PROGRESS) {
         progress.set_style(style);
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::columns::{FormatOptions, columns, or_dash};
-use super::providers::{PARTS, Progress, Provider, find, list, read, version};
+use super::providers::{PARTS, Provider, find, list, read, version};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
 use super::tree::drawing::{details, line};
@@ -109,7 +109,7 @@ async fn provider(
     options: &ShowOptions,
 ) -> Result<String, Failure> {
     let listed = list(client, version, &format!("?uuid={uuid}")).await?;
-    let providers = read(client, version, listed, &PARTS, usize::MAX, Progress::Shown).await?;
+    let providers = read(client, version, listed, &PARTS, usize::MAX).await?;
     let gone = || Failure(format!("resource provider {uuid} has just been deleted"));
     let provider = providers.into_iter().next().ok_or_else(gone)?;
     let path = format!("/resource_providers/{uuid}/allocations");

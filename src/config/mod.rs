@@ -108,6 +108,10 @@ pub struct Config {
     #[arg(long, value_name = "PATH", value_parser = path_prefix)]
     pub path_prefix: Option<String>,
 
+    /// Serve the console, pages about the cloud for a browser, below /ui on the addresses of --listen.
+    #[arg(long, default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub ui: bool,
+
     /// Authentication of callers.
     #[arg(long, default_value = "noauth2", value_name = "KIND")]
     pub auth: Auth,

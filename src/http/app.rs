@@ -13,6 +13,7 @@ use crate::fairness::watch::Watch;
 use crate::http::admin::token::AdminToken;
 use crate::http::api::large_responses::LargeResponses;
 use crate::http::api::refused::{RefusedRequests, RefusedSettings};
+use crate::http::console::now::readings::Readings;
 use crate::http::current_options::CurrentOptions;
 use crate::http::layers::cors::Cors;
 use crate::http::layers::identity::Identity;
@@ -82,6 +83,8 @@ pub struct App {
     pub watch: Watch,
     /// Requests that were refused or found no candidates.
     pub(super) refused: RefusedRequests,
+    /// Readings of the metrics, for the console.
+    pub(super) readings: Arc<Readings>,
 }
 
 impl App {
@@ -117,6 +120,7 @@ impl App {
             plan_turns: Turns::new(plans_at_once(), most_of_one(plans_at_once())),
             read_turns: Turns::new(plans_at_once() * 2, most_of_one(plans_at_once() * 2)),
             snapshots: Turns::new(SNAPSHOTS_MAX, most_of_one(SNAPSHOTS_MAX)),
+            readings: Arc::default(),
             stopping: Arc::new(watch::Sender::new(false)),
             watch: Watch::default(),
         }
@@ -155,6 +159,11 @@ impl App {
     /// Returns the current time, in seconds since the Unix epoch.
     pub(super) fn now(&self) -> i64 {
         (self.clock)()
+    }
+
+    /// Returns the number of requests that take one of `--max-requests`.
+    pub(super) fn requests_in_progress(&self) -> usize {
+        self.options.max_requests.saturating_sub(self.requests.available_permits())
     }
 
     /// Marks the server as stopping, which ends long-running responses.
@@ -232,6 +241,8 @@ pub struct Options {
     pub admin_token: Option<AdminToken>,
     /// Settings of the event stream.
     pub events: EventSettings,
+    /// Whether the console is served.
+    pub console: bool,
 }
 
 /// Settings of the event stream.
@@ -331,6 +342,7 @@ impl Default for Options {
             rates: Rates::default(),
             admin_token: None,
             events: EventSettings::default(),
+            console: false,
         }
     }
 }

@@ -10,11 +10,12 @@ use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::app::{App, Options};
 use super::connection::{Api, Connection, WriteError};
+use super::console::Console;
 use super::layers::service::HttpService;
 use super::operator::context::Operator;
 use super::placement::dialect::Placement;
 use super::planner::dialect::Planner;
-use super::{api, operator, placement, planner};
+use super::{api, console, operator, placement, planner};
 use crate::http::admin::health::{self, Readiness};
 use crate::http::layers::audited::AuditLayer;
 use crate::http::layers::middleware;
@@ -36,6 +37,7 @@ struct Opened {
     app: Arc<App>,
     placement: HttpService,
     operator: HttpService,
+    console: HttpService,
     planner: HttpService,
 }
 
@@ -48,6 +50,7 @@ impl Backend {
     fn over(options: Arc<Options>, trusted: &Arc<Trusted>, opened: OnceLock<Opened>) -> Self {
         let opened = Arc::new(opened);
         let readiness = Arc::new(Readiness::default());
+        let has_console = options.console;
         let stack = |api| {
             let (opened, readiness) = (Arc::clone(&opened), Arc::clone(&readiness));
             let prefix: Arc<str> = match api {
@@ -75,10 +78,19 @@ impl Backend {
                     };
                     return Either::Left(Box::pin(response));
                 }
-                // Requests to the operator API change nothing, whatever their method.
-                if api == Api::Placement && operator::handles(&request, &prefix) {
-                    let operator = dispatch(RequestedApi::Operator, Arc::clone(&opened), request);
-                    return Either::Right(Either::Left(operator));
+                // Requests to the operator API and the console change nothing, whatever their method.
+                let reading = match api {
+                    Api::Placement if operator::handles(&request, &prefix) => {
+                        Some(RequestedApi::Operator)
+                    }
+                    Api::Placement if has_console && console::handles(&request, &prefix) => {
+                        Some(RequestedApi::Console)
+                    }
+                    Api::Placement | Api::Planner => None,
+                };
+                if let Some(api) = reading {
+                    let response = dispatch(api, Arc::clone(&opened), request);
+                    return Either::Right(Either::Left(response));
                 }
                 Either::Right(Either::Right(audited.clone().oneshot(request)))
             });
@@ -134,7 +146,8 @@ impl Backend {
 impl Opened {
     fn new(app: Arc<App>) -> Self {
         let (placement, operator) = (placement::service(&app), operator::service(&app));
-        Self { placement, operator, planner: planner::service(&app), app }
+        let console = console::service(&app);
+        Self { placement, operator, console, planner: planner::service(&app), app }
     }
 }
 
@@ -151,6 +164,7 @@ pub(crate) fn write_error(api: Api) -> WriteError {
 enum RequestedApi {
     Placement,
     Operator,
+    Console,
     Planner,
 }
 
@@ -163,9 +177,11 @@ async fn dispatch(
     match (opened.get(), api) {
         (Some(opened), RequestedApi::Placement) => opened.placement.clone().oneshot(request).await,
         (Some(opened), RequestedApi::Operator) => opened.operator.clone().oneshot(request).await,
+        (Some(opened), RequestedApi::Console) => opened.console.clone().oneshot(request).await,
         (Some(opened), RequestedApi::Planner) => opened.planner.clone().oneshot(request).await,
         (None, RequestedApi::Placement) => Ok(api::refuse::<Placement>(&request, WHY)),
         (None, RequestedApi::Operator) => Ok(api::refuse::<Operator>(&request, WHY)),
+        (None, RequestedApi::Console) => Ok(api::refuse::<Console>(&request, WHY)),
         (None, RequestedApi::Planner) => Ok(api::refuse::<Planner>(&request, WHY)),
     }
 }

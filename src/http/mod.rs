@@ -5,7 +5,7 @@
 //! Each request passes the tower stack in `middleware` and then, once the store is open ([`backend`]),
 //! the API of its listener.
 //!
-//! [`placement`], [`planner`] and [`operator`] define one table of routes each. `api` makes an axum router of a table
+//! [`placement`], [`planner`], [`operator`] and the [`console`] define one table of routes each. `api` makes an axum router of a table
 //! and adds the layers that authenticate the caller ([identity](layers::identity)) and check every request. A route
 //! then chooses a row of the table, checks the [policy](crate::auth::policy) and calls a handler, which uses the
 //! store and the options in the [`app`]. Long work waits for its [turn](crate::fairness::turns).
@@ -17,6 +17,7 @@ pub(crate) mod api;
 pub mod app;
 pub mod backend;
 mod connection;
+mod console;
 pub mod current_options;
 pub mod edge;
 pub mod layers;

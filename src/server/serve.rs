@@ -50,7 +50,7 @@ pub async fn serve(
     read_options: ReadOptions,
     telemetry: &Arc<Telemetry>,
 ) -> Result<(), Failure> {
-    if config.network.has_admin() {
+    if config.network.has_admin() || config.ui {
         metrics::collect();
         count_from_zero(config);
     }
@@ -385,6 +385,7 @@ fn options(config: &Config, cors: Option<Cors>) -> Result<Options, Failure> {
         },
         max_requests: config.network.max_requests,
         path_prefix: config.path_prefix.clone().unwrap_or_default(),
+        console: config.ui,
         cors,
         history: config.history.days().is_some() || config.events.events.is_some(),
         slow_request: config.traces.slow_request(),

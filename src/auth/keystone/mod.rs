@@ -190,6 +190,26 @@ impl Keystone {
         Ok(self.in_time(self.ask_about_project(key, id)).await?.is_some())
     }
 
+    /// Gets a token for credentials of a client at an address; `None` if Keystone does not accept them.
+    ///
+    /// # Errors
+    /// Keystone does not respond in time, or too many requests wait for it already.
+    pub async fn sign_in(
+        &self,
+        credentials: &Credentials,
+        from: Option<IpAddr>,
+    ) -> Result<Option<String>, Unavailable> {
+        let issued = async {
+            let turn = self.unknown.prompt.turn(client::client(from)).await;
+            let turn = turn.map_err(|full| Unavailable(full.to_string()))?;
+            let issued = self.session.issue(credentials).await?;
+            drop(turn);
+            // A header value that is not text cannot be sent back by a browser.
+            Ok(issued.and_then(|(token, _)| token.to_str().ok().map(str::to_owned)))
+        };
+        timeout(self.timeout, issued).await.map_err(|_| self.no_answer())?
+    }
+
     /// Waits for a result until the timeout of requests. The query continues after that.
     async fn in_time<T>(
         &self,

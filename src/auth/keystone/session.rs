@@ -15,6 +15,7 @@ use tracing::{Instrument as _, Span};
 
 use super::access::PLACEMENT;
 use super::clock::ClockSkew;
+use super::credentials::Credentials;
 use super::options::Options;
 use super::token::{Issued, Token};
 use crate::http_client::{CompleteResponse, ExchangeError, Failure, HttpClient, http_url};
@@ -225,22 +226,34 @@ impl Session {
         }
     }
 
-    async fn authenticate(&self) -> Result<OwnToken, Unavailable> {
-        let request = self.options.credentials.request();
+    /// Gets a token for credentials, with the response; `None` if Keystone does not accept them.
+    pub(super) async fn issue(
+        &self,
+        credentials: &Credentials,
+    ) -> Result<Option<(HeaderValue, CompleteResponse)>, Unavailable> {
+        let request = credentials.request();
         let response = self
             .send(Method::POST, self.auth_url.clone(), HeaderMap::new(), Some(&request))
             .await?;
-        let status = response.status;
-        if status == StatusCode::UNAUTHORIZED {
+        match response.status {
+            StatusCode::CREATED => {
+                let header = response.headers.get(SUBJECT_TOKEN).cloned();
+                let mut header =
+                    header.ok_or_else(|| Unavailable("it issued no token".to_owned()))?;
+                header.set_sensitive(true);
+                Ok(Some((header, response)))
+            }
+            StatusCode::UNAUTHORIZED => Ok(None),
+            status => {
+                Err(Unavailable(format!("it responded to the request for a token with {status}")))
+            }
+        }
+    }
+
+    async fn authenticate(&self) -> Result<OwnToken, Unavailable> {
+        let Some((header, response)) = self.issue(&self.options.credentials).await? else {
             return Err(Unavailable("it does not accept Berth's own credentials (401)".to_owned()));
-        }
-        if status != StatusCode::CREATED {
-            let why = format!("it responded to the request for Berth's own token with {status}");
-            return Err(Unavailable(why));
-        }
-        let header = response.headers.get(SUBJECT_TOKEN).cloned();
-        let mut header = header.ok_or_else(|| Unavailable("it issued no token".to_owned()))?;
-        header.set_sensitive(true);
+        };
         let issued = Issued::parse(&response.body).map_err(Unavailable)?;
         let lives = issued.expires - OffsetDateTime::now_utc();
         let before = time::Duration::min(lives / 4, RENEW_BEFORE);

@@ -6,7 +6,7 @@ use clap::Args;
 
 use self::drawing::draw;
 use super::columns::FormatOptions;
-use super::providers::{PARTS, Progress, Provider, bulk, find, list, read, too_many, version};
+use super::providers::{PARTS, Provider, bulk, find, list, read, too_many, version};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
 use crate::moving::placement_client::{Client, Microversion};
@@ -70,7 +70,7 @@ async fn providers(
     let Some(providers) = bulk(client, version, &PARTS, tree).await? else {
         let query = tree.map_or_else(String::new, |uuid| format!("?in_tree={uuid}"));
         let listed = list(client, version, &query).await?;
-        return read(client, version, listed, &PARTS, limit, Progress::Shown).await;
+        return read(client, version, listed, &PARTS, limit).await;
     };
     if providers.len() > limit {
         return Err(too_many(providers.len()));

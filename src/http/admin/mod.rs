@@ -2,6 +2,7 @@
 //! tokens or TLS, so they stay reachable however many clients the APIs have.
 
 mod cloud_figures;
+pub(in crate::http) mod gauges;
 pub(crate) mod health;
 pub mod token;
 
@@ -17,7 +18,6 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use tokio::sync::watch;
 
-use crate::http::app::App;
 use crate::http::backend::Backend;
 use crate::http::connection::WriteError;
 use crate::http::edge::activity::Phase;
@@ -32,6 +32,7 @@ use crate::http::layers::access_log::{HEALTHZ, READYZ};
 use crate::model::bug;
 use crate::observe::metrics;
 use cloud_figures::Cloud;
+use gauges::{number, record};
 use health::text;
 
 /// Metrics of this process.
@@ -125,46 +126,12 @@ impl AdminState {
     }
 }
 
-/// Records the current gauges of an application.
-fn record(app: &App) {
-    gauge!("berth_large_responses_bytes").set(number(app.large_responses.bytes()));
-    let world = app.store.known_world();
-    gauge!("berth_providers").set(number(world.len()));
-    gauge!("berth_overcommitted_providers").set(number(world.overcommitted_providers()));
-    let consumers = app.store.consumers_in_memory();
-    gauge!("berth_consumers_in_memory").set(consumers.map_or(0.0, number));
-    gauge!("berth_writes_failing").set(u8::from(app.store.are_writes_failing()));
-    if let Some((used, idle, most)) = app.store.pool_counts() {
-        for (state, count) in [("used", used), ("idle", idle)] {
-            gauge!("berth_database_pool_connections", "state" => state).set(count);
-        }
-        gauge!("berth_database_pool_connections_max").set(most);
-    }
-    for (kind, turns) in [
-        ("search", &app.search_turns),
-        ("plan", &app.plan_turns),
-        ("plan_read", &app.read_turns),
-        ("plan_request", &app.planned),
-        ("question", &app.questions),
-        ("bulk_read", &app.snapshots),
-        ("events", &app.followers),
-    ] {
-        gauge!("berth_turns_held", "kind" => kind).set(number(turns.held()));
-        gauge!("berth_turns_waiting", "kind" => kind).set(number(turns.waiting()));
-    }
-}
-
 /// Returns the response to a request for metrics without the token.
 fn unauthorized() -> Response {
     let mut response =
         text(StatusCode::UNAUTHORIZED, "the token of --admin-token-file is needed\n");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
-}
-
-#[expect(clippy::cast_precision_loss, reason = "there are less than 2 to the 52nd")]
-fn number(count: usize) -> f64 {
-    count as f64
 }
 
 /// Returns a response in the text format of Prometheus.

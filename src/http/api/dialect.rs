@@ -23,7 +23,7 @@ pub(in crate::http) trait Dialect:
 {
     /// The versions that a row of the table applies to.
     type Versions: Send + Sync;
-    /// Facts that the API reads from the headers of every request, apart from the caller.
+    /// Facts that the API reads from every request, apart from the caller.
     type Facts: Debug + Send + Sync;
     /// Machine-readable part of an error, beside the status.
     type Code: Clone + Debug + Default + Eq + Send + Sync;
@@ -36,9 +36,8 @@ pub(in crate::http) trait Dialect:
     /// The additional path prefix of the API; may be empty.
     fn prefix(options: &Options) -> &str;
 
-    /// Reads the headers. [`Self::understand`] reports their errors, since it runs after
-    /// authentication.
-    fn facts(headers: &HeaderMap) -> Self::Facts;
+    /// Reads the request. [`Self::understand`] reports errors, since it runs after authentication.
+    fn facts(request: &Request) -> Self::Facts;
 
     /// The caller with the roles that this API assumes.
     fn caller(_app: &App, caller: Arc<Caller>, _request: &Parts) -> Arc<Caller> {
@@ -92,7 +91,7 @@ impl<D: Dialect> Context<D> {
         Self {
             method: request.method().clone(),
             request_id: request_id(request.extensions()).to_owned(),
-            facts: D::facts(request.headers()),
+            facts: D::facts(request),
             caller: OnceLock::new(),
             route: OnceLock::new(),
         }
@@ -113,6 +112,17 @@ pub(in crate::http) fn context<D: Dialect>(
 ) -> Result<&Context<D>, Problem<D>> {
     let missing = || Problem::internal("a request has no context");
     extensions.get::<Arc<Context<D>>>().map(Arc::as_ref).ok_or_else(missing)
+}
+
+/// Returns the caller of a request.
+///
+/// # Errors
+/// No layer has determined it.
+pub(in crate::http) fn caller<D: Dialect>(
+    extensions: &Extensions,
+) -> Result<&Arc<Caller>, Problem<D>> {
+    let missing = || Problem::internal("no layer has determined the caller");
+    context::<D>(extensions)?.caller().ok_or_else(missing)
 }
 
 /// An error response.

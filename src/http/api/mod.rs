@@ -45,19 +45,20 @@ use crate::store::effects::Recorder;
 ///
 /// The layers check a request in the reference's order, because the order decides which of several
 /// errors a client sees: the length of the URI, the caller, `--max-requests`, the API's checks of
-/// every request, the path. [`Dialect::choose`] makes the checks of a route. `GET` of the root,
-/// which clients use to find out whether the server is up, needs no token and does not count
+/// every request, the path. [`Dialect::choose`] makes the checks of a route. Routes in `open`, such
+/// as the root, by which clients find out whether the server is up, need no token and do not count
 /// towards `--max-requests`.
 pub(super) fn service<D: Dialect>(
     app: &Arc<App>,
-    root: Route<D>,
+    open: impl IntoIterator<Item = Route<D>>,
     table: impl IntoIterator<Item = Route<D>>,
 ) -> HttpService {
-    let root_path = root.path;
-    let table = std::iter::once(root).chain(table);
-    let router = table.fold(Router::new(), |router, Route { path, rows }| {
-        router.route_service(path, Routed::new(app, path, rows))
-    });
+    let open_routes: Vec<Route<D>> = open.into_iter().collect();
+    let open_paths: Arc<[&str]> = open_routes.iter().map(|route| route.path).collect();
+    let router =
+        open_routes.into_iter().chain(table).fold(Router::new(), |router, Route { path, rows }| {
+            router.route_service(path, Routed::new(app, path, rows))
+        });
     let router = router.fallback(async || Problem::<D>::not_found(""));
     let open = around(understand::<D>).layer(router);
     let limited = ServiceBuilder::new()
@@ -67,7 +68,7 @@ pub(super) fn service<D: Dialect>(
     let questions = {
         let app = Arc::clone(app);
         service_fn(move |request: Request| {
-            if request.uri().path() == root_path {
+            if open_paths.contains(&request.uri().path()) {
                 return Either::Left(open.clone().oneshot(request));
             }
             // Boxed, because the outer layers move the future.

@@ -87,6 +87,23 @@ impl<D: Dialect> Problem<D> {
         Self { code, ..self }
     }
 
+    /// Converts it into a problem of another API.
+    pub(in crate::http) fn into_dialect<E: Dialect>(
+        self,
+        code: impl FnOnce(D::Code) -> E::Code,
+    ) -> Problem<E> {
+        Problem {
+            status: self.status,
+            code: code(self.code),
+            detail: self.detail,
+            allow: self.allow,
+            www_authenticate: self.www_authenticate,
+            retry_after: self.retry_after,
+            cause: self.cause,
+            faults: self.faults,
+        }
+    }
+
     /// Adds the faults of the refused change.
     pub(in crate::http) fn faults(self, faults: Box<Faults>) -> Self {
         Self { faults: Some(faults), ..self }

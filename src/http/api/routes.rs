@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::Map;
@@ -17,7 +17,7 @@ use tower::Service;
 pub(in crate::http) use super::dialect::{
     BoxedHandler, BoxedResponse, Elsewhere, Media, Route, Row,
 };
-use super::dialect::{Dialect, context};
+use super::dialect::{Dialect, Problem, caller, context};
 use crate::auth::policy::Rule;
 use crate::http::app::App;
 
@@ -99,6 +99,27 @@ pub(in crate::http) fn methods<D: Dialect>(rows: &[Row<D>]) -> Vec<&str> {
     let mut methods: Vec<&str> = rows.iter().map(|row| row.method.as_str()).collect();
     methods.dedup();
     methods
+}
+
+/// Chooses the row of a request in an API with a single version, and checks its rules.
+///
+/// # Errors
+/// There is no row for the method, or the policy does not allow it.
+pub(in crate::http) fn by_method<'r, D: Dialect<Versions = OneVersion>>(
+    rows: &'r [Row<D>],
+    app: &App,
+    request: &Request,
+) -> Result<&'r Row<D>, Problem<D>> {
+    let row = rows.iter().find(|row| row.method == *request.method());
+    let row = row.ok_or_else(|| {
+        let detail = format!("The method {} is not allowed here.", request.method());
+        Problem::method_not_allowed(detail, methods(rows).join(", "))
+    })?;
+    for rule in &row.rules {
+        let checked = app.policy.check(caller(request.extensions())?, *rule, None);
+        checked.map_err(|denied| Problem::new(StatusCode::FORBIDDEN, denied.to_string()))?;
+    }
+    Ok(row)
 }
 
 impl<D: Dialect> Row<D> {

@@ -25,10 +25,11 @@ use crate::http::layers::traced::TracedLayer;
 use crate::http::layers::{access_log, paced, well_formed};
 
 /// Headers whose values are never logged.
-const SECRETS: [HeaderName; 3] = [
+const SECRETS: [HeaderName; 4] = [
     HeaderName::from_static("x-auth-token"),
     HeaderName::from_static("x-service-token"),
     header::AUTHORIZATION,
+    header::COOKIE,
 ];
 
 /// Minimum size of a response to compress, in bytes. Smaller ones fit into a few packets anyway.
@@ -47,7 +48,7 @@ where
 {
     let compression = CompressionLayer::new()
         .quality(CompressionLevel::Fastest)
-        .compress_when(SizeAbove::new(COMPRESS_FROM).and(is_json));
+        .compress_when(SizeAbove::new(COMPRESS_FROM).and(is_text));
     let service = ServiceBuilder::new()
         .map_request(take_global_id)
         .layer(SetRequestIdLayer::new(REQUEST_ID, NewRequestId))
@@ -74,7 +75,7 @@ where
     BoxCloneSyncService::new(service)
 }
 
-fn is_json(
+fn is_text(
     _status: axum::http::StatusCode,
     _version: axum::http::Version,
     headers: &axum::http::HeaderMap,
@@ -83,6 +84,6 @@ fn is_json(
     if extensions.get::<Streaming>().is_some() {
         return false;
     }
-    let is_one = |it: &HeaderValue| it == "application/json" || it == "application/x-ndjson";
-    headers.get(header::CONTENT_TYPE).is_some_and(is_one)
+    let types = ["application/json", "application/x-ndjson", "text/html; charset=utf-8"];
+    headers.get(header::CONTENT_TYPE).is_some_and(|it| types.iter().any(|name| it == name))
 }

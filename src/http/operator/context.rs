@@ -7,12 +7,12 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{Extensions, HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::http::api;
-use crate::http::api::dialect::{Context, Dialect, Row, context};
-use crate::http::api::routes::{OneVersion, methods};
+use crate::http::api::dialect::{Context, Dialect, Row, caller};
+use crate::http::api::routes::{OneVersion, by_method};
 use crate::http::api::streamed::{self, ClientGone, CutShort, Making};
 use crate::http::app::{App, Options};
 use crate::http::layers::identity::Caller;
@@ -39,7 +39,7 @@ impl Dialect for Operator {
         &options.path_prefix
     }
 
-    fn facts(_: &HeaderMap) {}
+    fn facts(_: &Request) {}
 
     fn understand(_: &Context<Self>, _: &Request) -> Result<(), Problem> {
         Ok(())
@@ -50,16 +50,7 @@ impl Dialect for Operator {
         app: &App,
         request: &Request,
     ) -> Result<&'r Row<Self>, Problem> {
-        let row = rows.iter().find(|row| row.method == *request.method());
-        let row = row.ok_or_else(|| {
-            let detail = format!("The method {} is not allowed here.", request.method());
-            Problem::method_not_allowed(detail, methods(rows).join(", "))
-        })?;
-        for rule in &row.rules {
-            let checked = app.policy.check(caller(request.extensions())?, *rule, None);
-            checked.map_err(|denied| Problem::new(StatusCode::FORBIDDEN, denied.to_string()))?;
-        }
-        Ok(row)
+        by_method(rows, app, request)
     }
 
     fn status(_: &Refusal) -> StatusCode {
@@ -86,11 +77,6 @@ impl Dialect for Operator {
     }
 }
 
-pub(super) fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
-    let missing = || Problem::internal("no layer has determined the caller");
-    context::<Operator>(extensions)?.caller().ok_or_else(missing)
-}
-
 /// Returns the microversion of a query: that of the header, or the latest.
 pub(super) fn microversion(headers: &HeaderMap) -> Result<Microversion, Problem> {
     if headers.contains_key(HEADER) {
@@ -113,17 +99,7 @@ impl<S: Sync> FromRequestParts<S> for RequestCaller {
 /// Converts a problem of the Placement API.
 impl From<placement::Problem> for Problem {
     fn from(problem: placement::Problem) -> Self {
-        let placement::Problem {
-            status,
-            code,
-            detail,
-            allow,
-            www_authenticate,
-            retry_after,
-            cause,
-            faults,
-        } = problem;
-        Self { status, code, detail, allow, www_authenticate, retry_after, cause, faults }
+        problem.into_dialect(|code| code)
     }
 }
 

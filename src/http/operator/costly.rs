@@ -7,14 +7,14 @@ use crate::http::api::in_turn::{turn_within, work_in};
 use crate::http::app::App;
 
 /// Maximum work for a query, in numbers read: about a second.
-pub(super) const WORK_MAX: usize = 200_000_000;
+pub(in crate::http) const WORK_MAX: usize = 200_000_000;
 
 /// Runs a query on a blocking thread, in a turn. The response should be serialized there as well,
 /// since it may be large.
 ///
 /// # Errors
 /// The queue is full, or there was no turn in time.
-pub(super) async fn run<T: Send + 'static>(
+pub(in crate::http) async fn run<T: Send + 'static>(
     app: &App,
     requester: Requester,
     work: impl FnOnce() -> T + Send + 'static,
@@ -26,7 +26,7 @@ pub(super) async fn run<T: Send + 'static>(
 ///
 /// # Errors
 /// The queue is full, or there was no turn in time.
-pub(super) async fn turn(app: &App, requester: Requester) -> Result<Turn, Problem> {
+pub(in crate::http) async fn turn(app: &App, requester: Requester) -> Result<Turn, Problem> {
     let late = "too many queries are in progress; retry later";
     turn_within(&app.questions, requester, app.options.stream_wait, late).await
 }

@@ -8,12 +8,14 @@ use axum::http::{HeaderMap, Uri};
 use super::context::{Problem, RequestCaller, microversion};
 use super::costly::{self, WORK_MAX};
 use super::explanation::explained;
+use super::views::Explanation;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::query::Query;
 use crate::search::explain::{Unexplained, explain};
-use crate::search::{budget, searched};
+use crate::search::{Request, budget, searched};
+use crate::world::World;
 
 /// The parameter for the number of near misses.
 const NEAR_MISSES: &str = "near_misses";
@@ -37,12 +39,22 @@ pub(super) async fn show(
     if !app.store.report_only() {
         keep_out(&mut request, &world);
     }
-    let work = move || {
-        let world = searched(world, &request);
-        let found = explain(&world, &request, near_misses, budget(WORK_MAX));
-        found.map(|explanation| Reply::json(&explained(&explanation)))
-    };
-    costly::run(&app, caller.requester(), work).await?.map_err(|error| match error {
+    let work = move || explanation_of(&world, &request, near_misses).map(|view| Reply::json(&view));
+    costly::run(&app, caller.requester(), work).await?
+}
+
+/// Explains a request, on a thread for long work.
+///
+/// # Errors
+/// The request names something unknown, or has too many conditions.
+pub(in crate::http) fn explanation_of(
+    world: &Arc<World>,
+    request: &Request,
+    near_misses: usize,
+) -> Result<Explanation, Problem> {
+    let world = searched(Arc::clone(world), request);
+    let explanation = explain(&world, request, near_misses, budget(WORK_MAX));
+    explanation.map(|explanation| explained(&explanation)).map_err(|error| match error {
         Unexplained::Unknown(name) => Problem::from(unknown(name)),
         Unexplained::TooManyConditions(_) => Problem::bad_request(format!("{error}.")),
     })

@@ -7,9 +7,9 @@ mod claim;
 pub(super) mod claim_faults;
 mod consumers;
 pub(super) mod context;
-mod costly;
+pub(super) mod costly;
 mod events;
-mod explain;
+pub(super) mod explain;
 pub(super) mod explanation;
 mod figures;
 mod fit;
@@ -18,9 +18,9 @@ mod members;
 mod moves;
 mod options;
 mod providers;
-mod refused;
+pub(super) mod refused;
 mod relocations;
-mod requests;
+pub(super) mod requests;
 pub mod views;
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
             [post::<Operator, _, _>(.., rule::CONSUMERS, consumers::allocations)],
         ),
     ];
-    api::service(app, root, table)
+    api::service(app, [root], table)
 }
 
 /// Returns whether a request is for this API. `prefix` is the additional path prefix of the

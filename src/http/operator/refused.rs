@@ -25,7 +25,7 @@ use crate::model::Bug;
 const LISTED: usize = 50;
 const LISTED_MAX: usize = 1000;
 /// Maximum number of requests with one id that are shown in detail.
-const SHOWN_MAX: usize = 20;
+pub(in crate::http) const SHOWN_MAX: usize = 20;
 /// Number of requests that are examined while the list is locked.
 const PART: usize = 256;
 
@@ -73,11 +73,11 @@ pub(super) async fn show(
     costly::run(&app, caller.requester(), list).await
 }
 
-fn turned_off() -> Problem {
+pub(in crate::http) fn turned_off() -> Problem {
     Problem::not_found("This server keeps no refused requests: --refused-requests is 0")
 }
 
-fn unknown(id: &str, status: &Status) -> Problem {
+pub(in crate::http) fn unknown(id: &str, status: &Status) -> Problem {
     let Status { settings, since, .. } = status;
     Problem::not_found(format!(
         "This process knows no request {id} that was refused or found nothing. It keeps up to {} of them, for \
@@ -194,7 +194,8 @@ fn summary(refused: &Refused) -> view::RefusedRequest {
     }
 }
 
-fn details(refused: &Refused) -> view::RefusedDetails {
+/// Returns the view of a kept request.
+pub(in crate::http) fn details(refused: &Refused) -> view::RefusedDetails {
     let mut details = view::RefusedDetails {
         request: summary(refused),
         body: refused.body.as_deref().map(read),
@@ -218,7 +219,7 @@ fn read<T: DeserializeOwned>(json: &str) -> T {
 }
 
 /// Formats seconds since the Unix epoch as RFC 3339.
-pub(super) fn rfc_3339(seconds: i64) -> String {
+pub(in crate::http) fn rfc_3339(seconds: i64) -> String {
     let moment = OffsetDateTime::from_unix_timestamp(seconds).ok();
     let text = moment.and_then(|moment| moment.format(&Rfc3339).ok());
     text.unwrap_or_else(|| Bug::raise(format!("the moment {seconds} as a date")))

@@ -58,7 +58,7 @@ impl Requests {
 }
 
 /// Parses the query of a URI.
-pub(super) fn query_of(uri: &Uri) -> Result<Query, Problem> {
+pub(in crate::http) fn query_of(uri: &Uri) -> Result<Query, Problem> {
     uri.query().map_or_else(|| Ok(Query::default()), |text| Ok(Query::parse(text)?))
 }
 

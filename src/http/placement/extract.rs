@@ -8,12 +8,13 @@ use axum::http::request::Parts;
 use uuid::Uuid;
 
 use super::body::Body;
-use super::context::{caller, microversion};
+use super::context::microversion;
 use super::microversion::Microversion;
 use super::problem::{Code, Problem};
 use super::query::Query;
 use super::refused::ReadBody;
 use super::spelling::dashed_uuid;
+use crate::http::api::dialect::caller;
 use crate::http::api::extract::path_parts;
 use crate::http::api::intake;
 use crate::http::app::App;

@@ -47,13 +47,13 @@ use serde_json::json;
 
 use self::accept::{Accept, JSON};
 pub use self::allocation_candidates::write_candidates;
-use self::context::{caller, microversion};
+use self::context::microversion;
 use self::dialect::{Offered, Placement, PlacementFacts};
 use self::microversion::{Microversion, Unacceptable, Versions};
 pub(super) use self::problem::{Code, Problem, RefusedAs};
 use self::problem::{Recipient, is_absence};
 use super::api;
-use super::api::dialect::{Context, Dialect, Row, context};
+use super::api::dialect::{Context, Dialect, Row, caller, context};
 use super::app::{App, Options};
 use super::layers::service::HttpService;
 use crate::http::api::status::title;
@@ -62,7 +62,7 @@ use crate::model::Refusal;
 /// Creates the service of the API.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
     let table = routes::table().into_iter().map(refused::keeping_refused_writes);
-    api::service(app, routes::root(), table)
+    api::service(app, [routes::root()], table)
 }
 
 /// Writes an error that occurs before the API handles the request.
@@ -117,8 +117,8 @@ impl Dialect for Placement {
         &options.path_prefix
     }
 
-    fn facts(headers: &HeaderMap) -> PlacementFacts {
-        PlacementFacts { offered: Offered::of(headers), microversion: OnceLock::new() }
+    fn facts(request: &Request) -> PlacementFacts {
+        PlacementFacts { offered: Offered::of(request.headers()), microversion: OnceLock::new() }
     }
 
     fn understand(context: &Context<Self>, request: &Request) -> Result<(), Problem> {

@@ -1,13 +1,11 @@
-//! The caller of a request, as the layers have established it, and its permission.
+//! The permission of a caller.
 
-use std::sync::Arc;
-
-use axum::http::{Extensions, Method};
+use axum::http::Method;
 
 use super::dialect::Planner;
 use super::problem::Problem;
 use crate::auth::policy::Rule;
-use crate::http::api::dialect::{Row, context};
+use crate::http::api::dialect::Row;
 use crate::http::api::routes::methods;
 use crate::http::app::App;
 use crate::http::layers::identity::Caller;
@@ -28,10 +26,4 @@ pub(super) fn permit(app: &App, caller: &Caller, rules: &[Rule]) -> Result<(), P
 pub(super) fn allowed(rows: &[Row<Planner>]) -> String {
     let others = methods(rows).into_iter().filter(|method| *method != Method::OPTIONS.as_str());
     others.collect::<Vec<_>>().join(",")
-}
-
-/// Returns the caller, below `/v1`.
-pub(super) fn caller(extensions: &Extensions) -> Result<&Arc<Caller>, Problem> {
-    let missing = || Problem::internal("no layer has determined the caller");
-    context::<Planner>(extensions)?.caller().ok_or_else(missing)
 }

@@ -8,13 +8,14 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
 
-use super::context::{caller, project};
+use super::context::project;
 use super::dialect::Planner;
 use super::mount::Mount;
 use super::problem::Problem;
 use super::schema::{self, Object};
 use crate::auth::policy::{Rule, planning};
 use crate::fairness::turns::{QueueFull, Requester, Turn};
+use crate::http::api::dialect::caller;
 use crate::http::api::dialect::context;
 use crate::http::api::extract::{Changing, path_parts};
 use crate::http::api::intake;

@@ -28,8 +28,8 @@ mod views;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 use self::context::{allowed, permit, project};
@@ -49,7 +49,7 @@ use crate::model::Refusal;
 
 /// Creates the service of the API.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
-    api::service(app, routes::root(), routes::table())
+    api::service(app, [routes::root()], routes::table())
 }
 
 /// Writes an error that occurs before the API handles the request.
@@ -76,7 +76,7 @@ impl Dialect for Planner {
         mount::COMPAT
     }
 
-    fn facts(_: &HeaderMap) -> PlannerFacts {
+    fn facts(_: &Request) -> PlannerFacts {
         PlannerFacts::default()
     }
 

@@ -1,9 +1,11 @@
 //! The API in process: requests go through the real router to a real database.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, Response};
+use berth::auth::policy::Policy;
 use berth::fairness::watch::Watch;
 use berth::http::app::{App, Options};
 use berth::http::edge::listener::Peer;
@@ -99,6 +101,11 @@ impl Berth {
     /// The same replica with deadlines read from another watch.
     pub fn with_watch(self, watch: Watch) -> Self {
         Self { app: self.app.with_watch(watch), ..self }
+    }
+
+    /// The same replica with another policy.
+    pub fn with_policy(&self, policy: Policy) -> Self {
+        Self { app: self.app().with_policy(Arc::new(policy)), ..self.clone() }
     }
 
     /// The planner of the same replica.

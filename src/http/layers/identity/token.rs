@@ -7,7 +7,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 
 use super::error::IdentityError;
-use crate::auth::keystone::{AuthOptions, Keystone, Token, Unavailable};
+use crate::auth::keystone::{AuthOptions, Credentials, Keystone, Token, Unavailable};
 use crate::auth::policy::Caller;
 use crate::http::api::path;
 use crate::http::layers::proxy::Remote;
@@ -72,6 +72,18 @@ impl ByToken {
     /// Keystone is not available.
     pub(super) async fn knows_project(&self, id: &str) -> Result<bool, Unavailable> {
         self.keystone.has_project(id).await
+    }
+
+    /// Gets a token for credentials; `None` if Keystone does not accept them.
+    ///
+    /// # Errors
+    /// Keystone is not available.
+    pub(in crate::http) async fn sign_in(
+        &self,
+        credentials: &Credentials,
+        from: Option<IpAddr>,
+    ) -> Result<Option<String>, Unavailable> {
+        self.keystone.sign_in(credentials, from).await
     }
 
     /// Returns the service of a service token.

@@ -2,7 +2,7 @@
 # Makes the cloud of the README: 40 hosts of 32 processors, each with a GPU, and the instances on them.
 #
 #   make run                  # in another terminal
-#   make demo                 # or: samples/demo.sh http://host:port
+#   make cloud                # or: samples/cloud.sh http://host:port
 #
 # Needs curl and awk.
 set -eu
@@ -11,7 +11,7 @@ url=${1:-http://127.0.0.1:8778}
 token=${BERTH_TOKEN:-admin}
 
 fail() {
-    printf 'demo.sh: %s\n' "$*" >&2
+    printf 'cloud.sh: %s\n' "$*" >&2
     exit 1
 }
 

@@ -1,8 +1,6 @@
-//! Activity of a server: the difference between two readings of its metrics.
+//! The activity of this process: the difference between two readings of its metrics.
 
 use std::collections::BTreeMap;
-
-use serde::Serialize;
 
 use super::exposition::Samples;
 
@@ -10,13 +8,8 @@ use super::exposition::Samples;
 type Buckets = Vec<(f64, f64)>;
 
 /// Activity of a server between two readings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Figures {
-    pub(super) version: Option<String>,
-    pub(super) is_ready: Option<bool>,
-    pub(super) providers: Option<f64>,
-    pub(super) requests_in_flight: Option<f64>,
-    pub(super) connections: Option<f64>,
     /// Processors in use.
     pub(super) processors: Option<f64>,
     pub(super) resident_bytes: Option<f64>,
@@ -36,10 +29,9 @@ pub(super) struct Figures {
 }
 
 /// The requests of one route.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Route {
     pub(super) method: String,
-    #[serde(rename = "route")]
     pub(super) path: String,
     /// 4xx per second.
     pub(super) refused_per_second: f64,
@@ -49,7 +41,7 @@ pub(super) struct Route {
 }
 
 /// Rate of an operation, and its duration in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Timing {
     pub(super) per_second: f64,
     pub(super) mean: Option<f64>,
@@ -58,7 +50,7 @@ pub(super) struct Timing {
 }
 
 /// Allocations of consumers that were replaced or deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Claims {
     pub(super) written_per_second: f64,
     pub(super) refused_per_second: f64,
@@ -68,7 +60,7 @@ pub(super) struct Claims {
 }
 
 /// Work of one kind that takes turns.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Turns {
     pub(super) kind: String,
     pub(super) held: f64,
@@ -92,15 +84,6 @@ impl Figures {
         turns.sort_by(|one, other| one.kind.cmp(&other.kind));
         let pool = now.sum("berth_database_pool_connections", &[("state", "used")]);
         Self {
-            version: now
-                .of("berth_build_info")
-                .first()
-                .and_then(|it| it.label("version"))
-                .map(str::to_owned),
-            is_ready: gauge("berth_ready").map(|it| it > 0.0),
-            providers: gauge("berth_providers"),
-            requests_in_flight: gauge("berth_requests_in_flight"),
-            connections: gauge("berth_connections_open"),
             processors: change.rate_if_known("process_cpu_seconds_total"),
             resident_bytes: gauge("process_resident_memory_bytes"),
             routes: change.routes(),
@@ -232,7 +215,7 @@ fn quantile(buckets: &Buckets, part: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::{Figures, quantile};
-    use crate::cli::top::exposition::Samples;
+    use crate::http::console::now::exposition::Samples;
 
     #[test]
     fn a_quantile_is_within_its_bucket() {
@@ -252,11 +235,10 @@ mod tests {
                 "berth_claims_total{{outcome=\"written\"}} {claims}\n\
                  http_server_request_duration_seconds_count{{{route},http_response_status_code=\"200\"}} {requests}\n\
                  http_server_request_duration_seconds_count{{{route},http_response_status_code=\"503\"}} {errors}\n\
-                 berth_ready 1\nberth_turns_held{{kind=\"plan\"}} 1\nberth_turns_waiting{{kind=\"plan\"}} 3\n"
+                 berth_turns_held{{kind=\"plan\"}} 1\nberth_turns_waiting{{kind=\"plan\"}} 3\n"
             ))
         };
         let figures = Figures::between(&look(100, 0, 50), &look(120, 4, 10), 2.0);
-        assert_eq!(figures.is_ready, Some(true));
         let [route] = figures.routes.as_slice() else { panic!("{figures:?}") };
         assert_eq!((route.method.as_str(), route.path.as_str()), ("GET", "/usages"));
         assert!((route.timing.per_second - 12.0).abs() < 1e-9);

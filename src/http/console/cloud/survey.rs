@@ -1,0 +1,304 @@
+//! The hosts of a cloud that match, with their sums. A host is a tree of providers.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::http::console::amounts::{Amounts, Permille};
+use crate::model::{ClassId, TraitId};
+use crate::planner::topology::{HostLocation, Topology};
+use crate::world::{Provider, World};
+
+/// Number of digits to which numbers in names are filled up for sorting.
+const WIDTH: usize = 10;
+
+/// The condition that a host has to meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Anything,
+    /// A provider with this text in its name, in lower case.
+    Name(String),
+    /// A provider by its UUID.
+    Provider(Uuid),
+    /// A provider in an aggregate.
+    Aggregate(Uuid),
+    /// A provider with a trait.
+    Trait(TraitId),
+    /// A provider with an inventory of a class.
+    Class(ClassId),
+}
+
+impl Wanted {
+    /// Interprets a text: a UUID of a provider or of an aggregate, the name of a trait or of a class, or a part of
+    /// the name of a provider.
+    pub(super) fn of(text: &str, world: &World) -> Self {
+        if text.is_empty() {
+            return Self::Anything;
+        }
+        if let Ok(uuid) = Uuid::try_parse(text) {
+            let is_provider = world.provider(uuid).is_some();
+            return if is_provider { Self::Provider(uuid) } else { Self::Aggregate(uuid) };
+        }
+        if let Some(id) = world.trait_id(text) {
+            return Self::Trait(id);
+        }
+        match world.class_id(text) {
+            Some(id) => Self::Class(id),
+            None => Self::Name(text.to_lowercase()),
+        }
+    }
+
+    fn matches(&self, provider: &Provider<'_>) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::Name(text) => provider.name().to_lowercase().contains(text),
+            Self::Provider(uuid) => provider.uuid() == *uuid,
+            Self::Aggregate(uuid) => provider.aggregates().contains(uuid),
+            Self::Trait(id) => provider.traits().contains(id),
+            Self::Class(id) => provider.inventory(*id).is_some(),
+        }
+    }
+}
+
+/// The kind of areas in which hosts are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    Rack,
+    Cluster,
+    Zone,
+    Aggregate,
+}
+
+impl Grouping {
+    /// All, with their names in queries and on pages.
+    pub(super) const ALL: [(Self, &str, &str); 4] = [
+        (Self::Rack, "rack", "racks"),
+        (Self::Cluster, "cluster", "clusters"),
+        (Self::Zone, "zone", "availability zones"),
+        (Self::Aggregate, "aggregate", "aggregates"),
+    ];
+
+    /// Returns the areas of a host.
+    fn areas(self, root: &Provider<'_>, topology: &Topology) -> Vec<Area> {
+        if self == Self::Aggregate {
+            return root.aggregates().iter().copied().map(Area::Aggregate).collect();
+        }
+        let HostLocation { rack, cluster, zones } = topology.location(root);
+        let names = match self {
+            Self::Rack => rack.into_iter().collect(),
+            Self::Cluster => cluster.into_iter().collect(),
+            Self::Zone | Self::Aggregate => zones,
+        };
+        names.into_iter().map(Area::Named).collect()
+    }
+}
+
+/// An area of the cloud.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Area {
+    Named(Arc<str>),
+    Aggregate(Uuid),
+    /// Hosts in no area.
+    Elsewhere,
+}
+
+impl Area {
+    /// Returns its name in queries; empty for [`Area::Elsewhere`].
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Named(name) => name.to_string(),
+            Self::Aggregate(uuid) => uuid.to_string(),
+            Self::Elsewhere => String::new(),
+        }
+    }
+}
+
+/// A host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Host {
+    /// The slot of the root.
+    pub(super) slot: u32,
+    /// The fullness of the chosen class, or of the fullest.
+    pub(super) fullness: Option<Permille>,
+    /// The class of this fullness.
+    pub(super) class: Option<ClassId>,
+}
+
+/// The hosts that match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    /// The hosts, ascending by slot.
+    pub(super) hosts: Vec<Host>,
+    /// Number of providers in their trees.
+    pub(super) providers: usize,
+    /// The sums of each class.
+    pub(super) classes: BTreeMap<ClassId, Amounts>,
+}
+
+/// Returns the sums of each class in a tree.
+pub(super) fn sums(root: &Provider<'_>) -> BTreeMap<ClassId, Amounts> {
+    let mut sums: BTreeMap<ClassId, Amounts> = BTreeMap::new();
+    for row in root.tree().flat_map(|provider| provider.inventories()) {
+        sums.entry(row.class).or_default().add(&row);
+    }
+    sums
+}
+
+/// Adds the sums of each class to others.
+pub(super) fn merge(into: &mut BTreeMap<ClassId, Amounts>, from: &BTreeMap<ClassId, Amounts>) {
+    for (class, amounts) in from {
+        into.entry(*class).or_default().merge(amounts);
+    }
+}
+
+/// Surveys the hosts that match. The fullness of a host is that of `class`, or of its fullest class.
+pub(super) fn survey(
+    world: &World,
+    class: Option<ClassId>,
+    matches: impl Fn(&Provider<'_>) -> bool,
+) -> Survey {
+    let mut survey = Survey::default();
+    for root in world.trees().filter(|root| matches(root)) {
+        let sums = sums(&root);
+        let filled = sums.iter().filter(|(id, _)| class.is_none_or(|class| class == **id));
+        let filled = filled.filter_map(|(id, amounts)| Some((amounts.fullness()?, *id)));
+        // The first of several equally full classes.
+        let fullest = filled.rev().max_by_key(|(fullness, _)| *fullness);
+        survey.hosts.push(Host {
+            slot: root.slot(),
+            fullness: fullest.map(|(fullness, _)| fullness),
+            class: fullest.map(|(_, class)| class),
+        });
+        survey.providers += root.tree().count();
+        merge(&mut survey.classes, &sums);
+    }
+    survey
+}
+
+/// Returns a condition on hosts: a provider of the tree is wanted, and the host is in an area.
+pub(super) fn condition<'c>(
+    wanted: &'c Wanted,
+    area: Option<(Grouping, &'c str)>,
+    topology: &'c Topology,
+) -> impl Fn(&Provider<'_>) -> bool + 'c {
+    move |root: &Provider<'_>| {
+        let is_there = area.is_none_or(|(grouping, name)| {
+            let areas = grouping.areas(root, topology);
+            if areas.is_empty() {
+                name.is_empty()
+            } else {
+                areas.iter().any(|it| it.name() == name)
+            }
+        });
+        is_there && (*wanted == Wanted::Anything || root.tree().any(|it| wanted.matches(&it)))
+    }
+}
+
+/// Returns the first grouping that places any of the hosts.
+pub(super) fn usual_grouping(world: &World, hosts: &[Host], topology: &Topology) -> Grouping {
+    let places_some = |grouping: Grouping| {
+        let roots = hosts.iter().filter_map(|host| world.at(host.slot));
+        roots.into_iter().any(|root| !grouping.areas(&root, topology).is_empty())
+    };
+    let groupings = Grouping::ALL.map(|(grouping, ..)| grouping);
+    groupings.into_iter().find(|grouping| places_some(*grouping)).unwrap_or(Grouping::Rack)
+}
+
+/// Returns the areas with their hosts. A host can be in several.
+pub(super) fn areas(
+    world: &World,
+    hosts: &[Host],
+    grouping: Grouping,
+    topology: &Topology,
+) -> Vec<(Area, Vec<Host>)> {
+    let mut areas: HashMap<Area, Vec<Host>> = HashMap::new();
+    for host in hosts {
+        let Some(root) = world.at(host.slot) else { continue };
+        let mut of_host = grouping.areas(&root, topology);
+        if of_host.is_empty() {
+            of_host.push(Area::Elsewhere);
+        }
+        for area in of_host {
+            areas.entry(area).or_default().push(*host);
+        }
+    }
+    areas.into_iter().collect()
+}
+
+/// Returns a text in whose order numbers ascend: `r2` comes before `r10`.
+fn natural(name: &str) -> String {
+    let mut text = String::with_capacity(name.len() + WIDTH);
+    let mut rest = name;
+    while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(at);
+        let end = from.find(|c: char| !c.is_ascii_digit()).map_or(from.len(), |end| end);
+        let (number, after) = from.split_at(end);
+        text.push_str(before);
+        text.extend(std::iter::repeat_n('0', WIDTH.saturating_sub(number.len())));
+        text.push_str(number);
+        rest = after;
+    }
+    text.push_str(rest);
+    text
+}
+
+/// The order of hosts and of areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ListOrder {
+    Name,
+    Fullest,
+    Emptiest,
+}
+
+impl ListOrder {
+    /// All, with their names in queries and on pages.
+    pub(super) const ALL: [(Self, &str, &str); 3] = [
+        (Self::Name, "name", "by name"),
+        (Self::Fullest, "fullest", "fullest first"),
+        (Self::Emptiest, "emptiest", "emptiest first"),
+    ];
+
+    /// Sorts hosts.
+    pub(super) fn sort(self, world: &World, hosts: &mut [Host]) {
+        let name = |host: &Host| world.at(host.slot).map(|root| root.name());
+        match self {
+            Self::Name => hosts.sort_unstable_by_key(name),
+            Self::Fullest => {
+                hosts.sort_unstable_by_key(|it| (std::cmp::Reverse(it.fullness), it.slot));
+            }
+            // Hosts without any capacity are neither full nor empty.
+            Self::Emptiest => {
+                hosts.sort_unstable_by_key(|it| (it.fullness.is_none(), it.fullness, it.slot));
+            }
+        }
+    }
+
+    /// Sorts areas by name, or by the mean fullness of their hosts. Those in no area are last.
+    pub(super) fn sort_areas(self, areas: &mut [(Area, Vec<Host>)]) {
+        let mean = |hosts: &[Host]| {
+            let sum: u64 = hosts.iter().filter_map(|host| host.fullness).map(u64::from).sum();
+            sum / (hosts.len() as u64).max(1)
+        };
+        areas.sort_by_cached_key(|(area, hosts)| {
+            let by = match self {
+                Self::Name => 0,
+                Self::Fullest => u64::MAX - mean(hosts),
+                Self::Emptiest => mean(hosts),
+            };
+            (*area == Area::Elsewhere, by, natural(&area.name()))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+
+    #[test]
+    fn numbers_in_names_ascend() {
+        let mut names = ["r10", "r2b11", "r2b3", "a", "r", "12345678901", "9"];
+        names.sort_by_cached_key(|name| natural(name));
+        assert_eq!(names, ["9", "12345678901", "a", "r", "r2b3", "r2b11", "r10"]);
+    }
+}

@@ -1,0 +1,215 @@
+//! A provider: its tree, what shares with it, and who has allocations of it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::State;
+use uuid::Uuid;
+
+use super::amounts::{Amounts, Grouped};
+use super::context::{Console, ConsoleCaller, Problem};
+use super::page::{Shell, html};
+use crate::auth::policy::operator as rule;
+use crate::http::api::extract::path_parts;
+use crate::http::api::in_turn::work_in;
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::operator::costly;
+use crate::http::placement::spelling::dashed_uuid;
+use crate::model::provider::InventoryRow;
+use crate::model::traits::SHARING;
+use crate::store::consumers::{ConsumerFilter, ConsumerPage};
+use crate::store::reads::{ConsumerAllocations, TypeFilter};
+use crate::world::{Provider, World};
+
+/// Maximum numbers of providers of a tree, of sharing providers, and of consumers on the page.
+const PROVIDERS_MAX: usize = 100;
+const SHARING_MAX: usize = 20;
+const CONSUMERS_MAX: u16 = 50;
+
+path_parts! {
+    Problem;
+    /// The UUID of a provider.
+    ProviderPath = "uuid";
+}
+
+/// The page.
+#[derive(Template)]
+#[template(path = "console/provider.html")]
+struct ProviderPage {
+    shell: Shell,
+    name: String,
+    uuid: Uuid,
+    root: Option<ProviderLink>,
+    tree: Vec<ProviderCard>,
+    /// Number of providers of the tree that are not shown.
+    more_providers: Option<Grouped>,
+    sharing: Vec<ProviderLink>,
+    consumers: Consumers,
+}
+
+/// A provider of the tree.
+struct ProviderCard {
+    provider: ProviderLink,
+    is_requested: bool,
+    /// The number of providers above it.
+    depth: usize,
+    generation: i64,
+    inventories: Vec<InventoryLine>,
+    traits: Vec<String>,
+    aggregates: Vec<String>,
+    shares: bool,
+}
+
+/// A link to the page of a provider.
+pub(super) struct ProviderLink {
+    pub(super) name: String,
+    pub(super) uuid: Uuid,
+}
+
+/// An inventory.
+struct InventoryLine {
+    name: String,
+    amounts: Amounts,
+    ratio: f64,
+    units: String,
+}
+
+/// Consumers with allocations of the provider.
+enum Consumers {
+    /// The caller may not see them.
+    Hidden,
+    Shown {
+        rows: Vec<ConsumerRow>,
+        has_more: bool,
+    },
+}
+
+/// A consumer.
+struct ConsumerRow {
+    uuid: Uuid,
+    kind: String,
+    project: String,
+    amounts: String,
+}
+
+/// `GET /ui/providers/{uuid}`
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    ConsoleCaller(caller): ConsoleCaller,
+    shell: Shell,
+    ProviderPath(uuid): ProviderPath,
+) -> Result<Reply, Problem> {
+    let missing = || Problem::not_found(format!("There is no resource provider {uuid}."));
+    let uuid = dashed_uuid(&uuid).ok_or_else(missing)?;
+    let world = app.store.world().await?;
+    if world.provider(uuid).is_none() {
+        return Err(missing());
+    }
+    let may_see_consumers = app.policy.check(&caller, rule::CONSUMERS, None).is_ok();
+    let turn = costly::turn(&app, caller.requester()).await?;
+    let consumers = if may_see_consumers {
+        consumers_of(app.store.consumers(filter(uuid)).await?, uuid)
+    } else {
+        Consumers::Hidden
+    };
+    let work = move || -> Result<Reply, Problem> {
+        let provider =
+            world.provider(uuid).ok_or_else(|| Problem::internal("a provider is gone"))?;
+        Ok(html(&page(shell, &world, provider, consumers)))
+    };
+    work_in::<Console, _>(turn, work).await?
+}
+
+fn filter(provider: Uuid) -> ConsumerFilter {
+    ConsumerFilter {
+        uuids: None,
+        project: None,
+        user: None,
+        consumer_type: TypeFilter::All,
+        provider: Some(provider),
+        after: None,
+        limit: CONSUMERS_MAX.into(),
+    }
+}
+
+fn consumers_of(page: ConsumerPage, provider: Uuid) -> Consumers {
+    let row = |(uuid, it): (Uuid, ConsumerAllocations)| {
+        let held = it.providers.iter().find(|held| held.provider == provider);
+        ConsumerRow {
+            uuid,
+            kind: it.consumer_type.unwrap_or_else(|| "unknown".to_owned()),
+            project: it.project,
+            amounts: amounts_text(held.map_or(&[][..], |held| &held.resources)),
+        }
+    };
+    Consumers::Shown {
+        rows: page.consumers.into_iter().map(row).collect(),
+        has_more: page.has_more,
+    }
+}
+
+/// Returns amounts as a text such as `2 VCPU, 4,096 MEMORY_MB`.
+pub(super) fn amounts_text(amounts: &[(String, i64)]) -> String {
+    let texts: Vec<String> =
+        amounts.iter().map(|(class, amount)| format!("{} {class}", Grouped(*amount))).collect();
+    texts.join(", ")
+}
+
+fn page(shell: Shell, world: &World, provider: Provider<'_>, consumers: Consumers) -> ProviderPage {
+    let root = provider.root();
+    let count = provider.tree().count();
+    let sharing = world.signature_of(root.slot()).into_iter().flat_map(|id| world.sharing_with(id));
+    let mut sharing: Vec<u32> = sharing.collect();
+    sharing.sort_unstable();
+    sharing.dedup();
+    let sharing = sharing.into_iter().filter_map(|slot| world.at(slot));
+    let sharing = sharing.filter(|it| it.root() != root).take(SHARING_MAX);
+    ProviderPage {
+        name: provider.name().to_owned(),
+        uuid: provider.uuid(),
+        root: (root != provider).then(|| link(&root)),
+        tree: provider.tree().take(PROVIDERS_MAX).map(|it| card(world, &it, &provider)).collect(),
+        more_providers: count.checked_sub(PROVIDERS_MAX).filter(|it| *it > 0).map(Grouped::count),
+        sharing: sharing.map(|it| link(&it)).collect(),
+        consumers,
+        shell,
+    }
+}
+
+fn link(provider: &Provider<'_>) -> ProviderLink {
+    ProviderLink { name: provider.name().to_owned(), uuid: provider.uuid() }
+}
+
+fn card(world: &World, provider: &Provider<'_>, requested: &Provider<'_>) -> ProviderCard {
+    let depth = std::iter::successors(provider.parent(), Provider::parent).count();
+    let inventory = |row: InventoryRow| {
+        let mut amounts = Amounts::default();
+        amounts.add(&row);
+        let terms = row.terms;
+        InventoryLine {
+            name: world.name_of_class(row.class).to_owned(),
+            amounts,
+            ratio: terms.allocation_ratio,
+            units: format!(
+                "{} to {} in steps of {}",
+                Grouped(terms.min_unit.into()),
+                Grouped(terms.max_unit.into()),
+                Grouped(terms.step_size.into())
+            ),
+        }
+    };
+    let mut traits: Vec<String> =
+        provider.traits().iter().map(|id| world.name_of_trait(*id).to_owned()).collect();
+    traits.sort_unstable();
+    ProviderCard {
+        provider: link(provider),
+        is_requested: provider == requested,
+        depth,
+        generation: provider.generation(),
+        inventories: provider.inventories().map(inventory).collect(),
+        shares: traits.iter().any(|name| name == SHARING),
+        traits,
+        aggregates: provider.aggregates_as_spelled(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Signing in and out.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+
+use super::context::{Console, Problem};
+use super::page::{Shell, SignInPage, html};
+use super::session::{Site, set_cookie};
+use crate::auth::keystone::{Credentials, Domain, Scope, Secret, User};
+use crate::http::api::dialect::context;
+use crate::http::api::intake;
+use crate::http::api::query::pairs;
+use crate::http::api::reply::Reply;
+use crate::http::app::App;
+use crate::http::layers::identity::Identity;
+use crate::http::layers::proxy::Remote;
+
+/// Maximum length of a field, in bytes: more than any token has.
+const FIELD_MAX: usize = 8192;
+
+/// `GET /ui/sign-in`
+pub(super) async fn show(shell: Shell, request: Request) -> Result<Reply, Problem> {
+    let Site { base: next, has_keystone, .. } =
+        context::<Console>(request.extensions())?.facts.clone();
+    Ok(html(&SignInPage { shell, next, why: None, has_keystone }))
+}
+
+/// `POST /ui/sign-in`: takes a token, or a name and a password for Keystone.
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    shell: Shell,
+    request: Request,
+) -> Result<Reply, Problem> {
+    let (parts, body) = request.into_parts();
+    check_origin(&parts.headers)?;
+    let body = intake::read(body, &app.options).await?;
+    let form = Form::parse(&body)?;
+    let site = &context::<Console>(&parts.extensions)?.facts;
+    let next = form.next(site);
+    let remote = parts.extensions.get::<Remote>().and_then(|remote| remote.0);
+    let token = match (&app.identity, form.field("token")) {
+        (_, Some(token)) => Some(token.to_owned()),
+        (Identity::NoAuth, None) => form.field("user").map(str::to_owned),
+        (Identity::Keystone(keystone), None) => {
+            let issued = keystone.sign_in(&form.credentials()?, remote).await;
+            issued.map_err(|failure| Problem::without_keystone(failure.to_string()))?
+        }
+    };
+    if let Some(token) = token {
+        return Ok(see_other(&next, &set_cookie(site, &token)));
+    }
+    let why = Some("Keystone does not accept this name, password or scope.");
+    let page = SignInPage { shell, next, why, has_keystone: site.has_keystone };
+    Ok(html(&page).status(StatusCode::UNAUTHORIZED))
+}
+
+/// `POST /ui/sign-out`: deletes the cookie.
+pub(super) async fn sign_out(request: Request) -> Result<Reply, Problem> {
+    check_origin(request.headers())?;
+    let site = &context::<Console>(request.extensions())?.facts;
+    Ok(see_other(&format!("{}/sign-in", site.base), &set_cookie(site, "")))
+}
+
+fn see_other(location: &str, cookie: &str) -> Reply {
+    let reply = Reply::no_content().status(StatusCode::SEE_OTHER);
+    reply.at(location).header(header::SET_COOKIE, cookie)
+}
+
+/// Rejects forms that another site sends.
+fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get("sec-fetch-site") {
+        Some(from) if from != "same-origin" && from != "none" => {
+            Err(Problem::new(StatusCode::FORBIDDEN, "This form was sent by another site."))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The fields of the form.
+struct Form(Vec<(String, String)>);
+
+impl Form {
+    fn parse(body: &[u8]) -> Result<Self, Problem> {
+        let wrong = |why: &str| Problem::bad_request(format!("The form is invalid: {why}"));
+        let text = std::str::from_utf8(body).map_err(|error| wrong(&error.to_string()))?;
+        let fields = pairs(text, &['&']).map_err(|why| wrong(&why))?;
+        match fields.iter().find(|(_, value)| value.len() > FIELD_MAX) {
+            Some((name, _)) => Err(wrong(&format!("{name} is too long"))),
+            None => Ok(Self(fields)),
+        }
+    }
+
+    /// Returns a field, unless it is empty.
+    fn field(&self, name: &str) -> Option<&str> {
+        let field = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim());
+        field.filter(|value| !value.is_empty())
+    }
+
+    /// Returns the path to which the form leads: a page of the console.
+    fn next(&self, site: &Site) -> String {
+        let is_page = |next: &&str| {
+            let rest = next.strip_prefix(&site.base);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+                && next.bytes().all(|byte| byte.is_ascii_graphic())
+        };
+        self.field("next").filter(is_page).unwrap_or(&site.base).to_owned()
+    }
+
+    fn credentials(&self) -> Result<Credentials, Problem> {
+        let missing = |name| Problem::bad_request(format!("The form needs a {name}."));
+        let domain = |name| Domain::Name(self.field(name).unwrap_or("Default").to_owned());
+        let user = self.field("user").ok_or_else(|| missing("user"))?;
+        let password = self.0.iter().find(|(name, _)| name == "password");
+        let (_, password) = password.ok_or_else(|| missing("password"))?;
+        let scope = match self.field("project") {
+            Some(name) => Scope::Project(User::Name(name.to_owned(), domain("project_domain"))),
+            None => Scope::System,
+        };
+        Ok(Credentials::Password {
+            user: User::Name(user.to_owned(), domain("user_domain")),
+            password: Secret(password.clone()),
+            scope,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, Site};
+
+    #[test]
+    fn a_form_leads_to_pages_of_the_console_only() {
+        let site = Site { base: "/placement/ui".to_owned(), ..Site::default() };
+        let next = |next: &str| Form(vec![("next".to_owned(), next.to_owned())]).next(&site);
+        assert_eq!(next("/placement/ui/why?query=a%26b"), "/placement/ui/why?query=a%26b");
+        for other in [
+            "",
+            "https://evil.example",
+            "//evil.example",
+            "/placement/uix",
+            "/placement/ui/\r\nA: b",
+        ] {
+            assert_eq!(next(other), "/placement/ui", "{other}");
+        }
+    }
+}

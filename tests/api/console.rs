@@ -1,0 +1,267 @@
+//! The console: pages below `/ui`.
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use berth::auth::policy::{Policy, Source};
+use berth::http::app::Options;
+use http_body_util::BodyExt;
+use serde_json::json;
+use sqlx::postgres::PgConnectOptions;
+use uuid::Uuid;
+
+use crate::support::app::{ApiResponse, Berth};
+use crate::support::cloud::{Host, claim_body};
+use crate::support::postgres;
+
+/// The name of a provider that would end its element if a page did not escape it.
+const HOSTILE: &str = "</a><script>alert('&\"')</script>";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+async fn with_console() -> Berth {
+    over(&postgres::database().await).await
+}
+
+async fn over(database: &PgConnectOptions) -> Berth {
+    Berth::with(database, Options { console: true, ..Options::default() }).await
+}
+
+/// Two hosts in a rack, one of them full, and one with a hostile name and a device elsewhere.
+async fn cloud() -> (Berth, [Host; 3], Uuid) {
+    let berth = with_console().await;
+    berth.put("/traits/CUSTOM_RACK_R1", json!({})).await.expect(201);
+    let full = berth.host("cn-full", &[("VCPU", 8), ("MEMORY_MB", 4096)]).await;
+    let free = berth.host("cn-free", &[("VCPU", 16), ("MEMORY_MB", 8192)]).await;
+    let hostile = berth.host(HOSTILE, &[("DISK_GB", 1000)]).await;
+    berth.child("device", Some(hostile), &[("VGPU", 4)]).await;
+    for host in [full, free] {
+        let traits = json!({"resource_provider_generation": 1, "traits": ["CUSTOM_RACK_R1"]});
+        berth.put(&format!("/resource_providers/{}/traits", host.0), traits).await.expect(200);
+    }
+    let consumer = Uuid::new_v4();
+    let claim = claim_body(None, &[(full, "VCPU", 8), (full, "MEMORY_MB", 1024)]);
+    berth.put(&format!("/allocations/{consumer}"), claim).await.expect(204);
+    (berth, [full, free, hostile], consumer)
+}
+
+async fn page(berth: &Berth, path: &str) -> String {
+    let response = berth.get(path).await.expect(200);
+    assert_eq!(response.headers["content-type"], "text/html; charset=utf-8");
+    assert_eq!(response.headers["content-security-policy"], POLICY);
+    assert_eq!(response.headers["cache-control"], "no-store");
+    let text = response.text();
+    assert!(!text.contains("<script") && !text.contains(" style=") && !text.contains(" onclick="));
+    text
+}
+
+/// Sends a request with these headers and no others.
+async fn send(
+    berth: &Berth,
+    (method, path): (Method, &str),
+    headers: &[(&str, &str)],
+    form: &str,
+) -> ApiResponse {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = berth.answer(request.body(Body::from(form.to_owned())).unwrap()).await;
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.unwrap().to_bytes().to_vec();
+    ApiResponse { status: parts.status.as_u16(), headers: parts.headers, body }
+}
+
+#[tokio::test]
+async fn without_the_option_there_is_no_console() {
+    let berth = Berth::new().await;
+    berth.get("/ui").await.expect(404);
+    berth.get("/ui/style.css").await.expect(404);
+}
+
+#[tokio::test]
+async fn the_cloud_shows_hosts_in_their_areas_with_sums() {
+    let (berth, [full, ..], _) = cloud().await;
+    let text = page(&berth, "/ui").await;
+    assert!(text.contains("<b>3</b> hosts, with <b>4</b> resource providers."), "{text}");
+    assert!(text.contains(">rack r1</a> <small>2 hosts</small>"), "{text}");
+    assert!(text.contains(">in no known rack</a> <small>1 hosts</small>"), "{text}");
+    let cell = format!("<a class=\"full\" href=\"/ui/providers/{}\">cn-full <small>100 %", full.0);
+    assert!(text.contains(&cell), "{text}");
+    assert!(text.contains("&#60;/a&#62;&#60;script&#62;"), "{text}");
+    // The sums of VCPU: used, capacity and free.
+    assert!(text.contains("<td class=\"n\">8</td><td class=\"n\">24</td><td class=\"n\">16</td>"));
+}
+
+#[tokio::test]
+async fn hosts_are_found_by_name_uuid_trait_aggregate_and_class() {
+    let (berth, [full, free, _], _) = cloud().await;
+    let aggregate = "0a660000-0000-4000-8000-000000000001";
+    let body = json!({"resource_provider_generation": 2, "aggregates": [aggregate]});
+    berth.put(&format!("/resource_providers/{}/aggregates", free.0), body).await.expect(200);
+    let uuid = full.0.to_string();
+    for (find, hosts) in [
+        ("CN-", 2),
+        (uuid.as_str(), 1),
+        ("CUSTOM_RACK_R1", 2),
+        (aggregate, 1),
+        ("VGPU", 1),
+        ("%3Cscript", 1),
+        ("nothing+has+this", 0),
+    ] {
+        let text = page(&berth, &format!("/ui?find={find}")).await;
+        assert!(text.contains(&format!("<b>{hosts}</b> hosts")), "{find}: {text}");
+    }
+    let text = page(&berth, "/ui?by=rack&area=r1&order=fullest").await;
+    assert!(text.contains("<h1>Hosts in r1</h1>"), "{text}");
+    assert!(text.find("cn-full").unwrap() < text.find("cn-free").unwrap());
+    let text = page(&berth, "/ui?by=rack&area=r1&order=emptiest").await;
+    assert!(text.find("cn-free").unwrap() < text.find("cn-full").unwrap());
+    let wrong = berth.get("/ui?class=NO_SUCH").await.expect(400).text();
+    assert!(wrong.contains("There is no resource class NO_SUCH."), "{wrong}");
+}
+
+#[tokio::test]
+async fn a_provider_shows_its_tree_and_its_consumers() {
+    let (berth, [full, _, hostile], consumer) = cloud().await;
+    let text = page(&berth, &format!("/ui/providers/{}", full.0)).await;
+    assert!(text.contains(&format!("/ui/consumers/{consumer}")), "{text}");
+    assert!(text.contains("8 VCPU, 1,024 MEMORY_MB"), "{text}");
+    assert!(text.contains("/ui?find=CUSTOM_RACK_R1"), "{text}");
+    let text = page(&berth, &format!("/ui/providers/{}", hostile.0)).await;
+    assert!(text.contains(">device</a> <small>generation 1</small>"), "{text}");
+    let unknown = Uuid::new_v4();
+    let text = berth.get(&format!("/ui/providers/{unknown}")).await.expect(404).text();
+    assert!(text.contains(&format!("There is no resource provider {unknown}.")), "{text}");
+    berth.get("/ui/providers/%3Cscript%3E").await.expect(404);
+    berth.get("/ui/nothing").await.expect(404);
+}
+
+#[tokio::test]
+async fn a_consumer_and_its_project_show_their_allocations() {
+    let (berth, [full, ..], consumer) = cloud().await;
+    let text = page(&berth, &format!("/ui/consumers/{consumer}")).await;
+    assert!(text.contains(&format!("/ui/providers/{}\">cn-full</a>", full.0)), "{text}");
+    let project = text.split("/ui/projects/").nth(1).unwrap().split('"').next().unwrap();
+    let text = page(&berth, &format!("/ui/projects/{project}")).await;
+    assert!(text.contains(&consumer.to_string()), "{text}");
+    assert!(text.contains("8 VCPU, 1,024 MEMORY_MB"), "{text}");
+    berth.get(&format!("/ui/consumers/{}", Uuid::new_v4())).await.expect(404);
+    let text = page(&berth, "/ui/projects/none%2F%22").await;
+    assert!(text.contains("No consumer of this project has allocations."), "{text}");
+}
+
+#[tokio::test]
+async fn a_query_shows_its_candidates_and_its_explanation() {
+    let (berth, ..) = cloud().await;
+    assert!(page(&berth, "/ui/why").await.contains("<option value=\"VGPU\">"));
+    let text = page(&berth, "/ui/why?amount0=4").await;
+    assert!(text.contains("<b>1</b> of 3 hosts fit."), "{text}");
+    assert!(
+        text.contains("<h3>cn-free</h3>") && text.contains("takes 4 VCPU of 16 free"),
+        "{text}"
+    );
+    assert!(text.contains("/allocation_candidates?resources=VCPU%3A4"), "{text}");
+    let nothing = "/ui/why?query=resources%3DVCPU:17%26required%3DCUSTOM_RACK_R1";
+    let text = page(&berth, nothing).await;
+    assert!(text.contains("<b>0</b> of 3 hosts fit."), "{text}");
+    assert!(text.contains("at most 16, on cn-free (0 of 16 used)"), "{text}");
+    let wrong = berth.get("/ui/why?query=resources%3DNO_SUCH:1").await.expect(400).text();
+    assert!(wrong.contains("NO_SUCH"), "{wrong}");
+}
+
+#[tokio::test]
+async fn a_query_that_found_nothing_is_shown_by_its_id() {
+    let (berth, ..) = cloud().await;
+    let found = berth.get("/allocation_candidates?resources=VCPU:17").await.expect(200);
+    let id = found.headers["x-openstack-request-id"].to_str().unwrap().to_owned();
+    let path = format!("/ui/why?query={id}");
+    // The reasons are counted beside the response.
+    let text = loop {
+        let text = page(&berth, &path).await;
+        if !text.contains("pending") {
+            break text;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert!(text.contains("/allocation_candidates?resources=VCPU:17"), "{text}");
+    assert!(text.contains("<b>0</b> of 3 hosts fit."), "{text}");
+    berth.get("/ui/why?query=req-unknown").await.expect(404);
+}
+
+#[tokio::test]
+async fn a_browser_signs_in_with_a_token_and_out_again() {
+    let (berth, ..) = cloud().await;
+    let host = ("host", "cloud.example");
+    let get = async |path, headers: &[_]| send(&berth, (Method::GET, path), headers, "").await;
+    let text = get("/ui/why?amount0=1", &[host]).await.expect(401).text();
+    assert!(text.contains("name=\"next\" value=\"/ui/why?amount0=1\""), "{text}");
+    let form = "token=admin&next=%2Fui%2Fwhy%3Famount0%3D1";
+    let post = async |path, headers: &[_]| send(&berth, (Method::POST, path), headers, form).await;
+    let signed_in = post("/ui/sign-in", &[host]).await.expect(303);
+    assert_eq!(signed_in.headers["location"], "/ui/why?amount0=1");
+    let cookie = "berth_token=admin; Path=/ui; HttpOnly; SameSite=Lax";
+    assert_eq!(signed_in.headers["set-cookie"], cookie);
+    let cookie = ("cookie", "berth_token=admin");
+    get("/ui", &[host, cookie]).await.expect(200);
+    // The API itself knows no cookie.
+    get("/resource_providers", &[host, cookie]).await.expect(401);
+    let out = post("/ui/sign-out", &[host, cookie]).await.expect(303);
+    let deleted = "berth_token=; Path=/ui; HttpOnly; SameSite=Lax; Max-Age=0";
+    assert_eq!(out.headers["set-cookie"], deleted);
+    post("/ui/sign-in", &[host, ("sec-fetch-site", "cross-site")]).await.expect(403);
+}
+
+#[tokio::test]
+async fn callers_of_this_machine_need_no_sign_in_without_authentication() {
+    let (berth, ..) = cloud().await;
+    let get = async |host| send(&berth, (Method::GET, "/ui"), &[("host", host)], "").await;
+    for host in ["localhost:8778", "127.0.0.1:8778", "[::1]:8778"] {
+        get(host).await.expect(200);
+    }
+    // A name that another site has pointed here.
+    get("rebound.example").await.expect(401);
+}
+
+#[tokio::test]
+async fn the_policy_decides_who_sees_what() {
+    let (berth, [full, ..], _) = cloud().await;
+    let reader = berth.header("x-auth-token", "reader:p").header("x-roles", "reader");
+    let text = reader.get("/ui").await.expect(403).text();
+    assert!(text.contains("<h1>Forbidden</h1>"), "{text}");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("policy.yaml");
+    std::fs::write(&file, "'berth:providers:list': 'role:reader'\n").unwrap();
+    let source = Source { file: Some(file), ..Source::defaults(true) };
+    let (policy, _) = Policy::load(source).unwrap();
+    let reader = reader.with_policy(policy);
+    let text = page(&reader, &format!("/ui/providers/{}", full.0)).await;
+    assert!(text.contains("The policy does not let you see consumers."), "{text}");
+    reader.get("/ui/projects/p").await.expect(403);
+}
+
+#[tokio::test]
+async fn the_present_is_shown_with_the_latest_refusals() {
+    let (berth, ..) = cloud().await;
+    let found = berth.get("/allocation_candidates?resources=VCPU:17").await.expect(200);
+    let id = found.headers["x-openstack-request-id"].to_str().unwrap();
+    let text = berth.get("/ui/now").await.expect(200).text();
+    assert!(text.contains(&format!("/ui/why?query={id}")), "{text}");
+    assert!(text.contains("<script type=\"module\" src=\"/ui/live.js\"></script>"), "{text}");
+    let script = berth.get("/ui/live.js").await.expect(200);
+    assert_eq!(script.headers["content-type"], "text/javascript; charset=utf-8");
+}
+
+#[tokio::test]
+async fn pages_of_a_large_cloud_are_small() {
+    let database = postgres::database().await;
+    postgres::add_providers(&database, 3000).await;
+    let berth = over(&database).await;
+    for path in
+        ["/ui", "/ui?page=2", "/ui?view=list", "/ui?view=list&page=60", "/ui?order=emptiest"]
+    {
+        let text = page(&berth, path).await;
+        assert!(text.contains("<b>3,000</b> hosts"), "{path}: {text}");
+        assert!(text.len() < 200_000, "{path}: {}", text.len());
+    }
+    assert!(page(&berth, "/ui?view=list&page=61").await.contains("Page 61 of 60"));
+}
