@@ -137,6 +137,21 @@ async fn a_provider_shows_its_tree_and_its_consumers() {
 }
 
 #[tokio::test]
+async fn long_lists_are_cut_off() {
+    let berth = with_console().await;
+    let host = berth.host("cn", &[("VCPU", 8)]).await;
+    let traits: Vec<String> = (0..62).map(|nth| format!("CUSTOM_{nth}")).collect();
+    for name in &traits {
+        berth.put(&format!("/traits/{name}"), json!({})).await.expect(201);
+    }
+    let body = json!({"resource_provider_generation": 1, "traits": traits});
+    berth.put(&format!("/resource_providers/{}/traits", host.0), body).await.expect(200);
+    let text = page(&berth, &format!("/ui/providers/{}", host.0)).await;
+    assert_eq!(text.matches("/ui?find=CUSTOM_").count(), 60, "{text}");
+    assert!(text.contains("<li>and 2 more</li>"), "{text}");
+}
+
+#[tokio::test]
 async fn a_consumer_and_its_project_show_their_allocations() {
     let (berth, [full, ..], consumer) = cloud().await;
     let text = page(&berth, &format!("/ui/consumers/{consumer}")).await;
@@ -209,6 +224,8 @@ async fn a_browser_signs_in_with_a_token_and_out_again() {
     let deleted = "berth_token=; Path=/ui; HttpOnly; SameSite=Lax; Max-Age=0";
     assert_eq!(out.headers["set-cookie"], deleted);
     post("/ui/sign-in", &[host, ("sec-fetch-site", "cross-site")]).await.expect(403);
+    let long = format!("token={}", "x".repeat(16 * 1024));
+    send(&berth, (Method::POST, "/ui/sign-in"), &[host], &long).await.expect(413);
 }
 
 #[tokio::test]

@@ -37,7 +37,18 @@ pub(in crate::http) fn busy(options: &Options) -> IntakeError {
 
 /// Reads the complete body.
 pub(in crate::http) async fn read(body: Body, options: &Options) -> Result<Bytes, IntakeError> {
-    let most = options.max_body_bytes;
+    read_at_most(options.max_body_bytes, body, options).await
+}
+
+/// Reads a body of at most `most` bytes.
+///
+/// # Errors
+/// It is longer, does not arrive in time, or is broken off.
+pub(in crate::http) async fn read_at_most(
+    most: usize,
+    body: Body,
+    options: &Options,
+) -> Result<Bytes, IntakeError> {
     let arriving = Limited::new(body, most).collect();
     let arriving = tokio::time::timeout(options.body_timeout, arriving);
     match arriving.timed(span!("receive")).await {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::amounts::Grouped;
 use super::context::{ConsoleCaller, Problem};
-use super::page::{Shell, html};
+use super::page::{FirstItems, Shell, html};
 use super::provider::amounts_text;
 use crate::http::api::extract::path_parts;
 use crate::http::api::in_turn::work_in;
@@ -24,6 +24,9 @@ use crate::world::World;
 
 /// Number of consumers on a page.
 const LISTED: u16 = 100;
+/// Maximum numbers of allocations that are shown of one consumer, and of each consumer of a project.
+const ALLOCATIONS_MAX: usize = 500;
+const ALLOCATIONS_EACH: usize = 10;
 /// Name of consumers without a type.
 const UNKNOWN: &str = "unknown";
 
@@ -61,7 +64,7 @@ struct Consumer {
     project: String,
     user: String,
     generation: i64,
-    allocations: Vec<Allocation>,
+    allocations: FirstItems<Allocation>,
 }
 
 /// Amounts on one provider.
@@ -91,7 +94,10 @@ pub(super) async fn show(
     let filter = ConsumerFilter { uuids: Some(vec![known]), limit: 1, ..everything() };
     let found = app.store.consumers(filter).await?.consumers.pop().ok_or_else(missing)?;
     let world = app.store.world().await?;
-    let work = move || html(&ConsumerPage { shell, consumer: consumer(&world, found) });
+    let work = move || {
+        let consumer = consumer(&world, found, ALLOCATIONS_MAX);
+        html(&ConsumerPage { shell, consumer })
+    };
     work_in(turn, work).await
 }
 
@@ -116,7 +122,8 @@ pub(super) async fn of_project(
     let world = app.store.world().await?;
     let work = move || {
         let last = found.consumers.last().map(|(uuid, _)| *uuid).filter(|_| found.has_more);
-        let consumers = found.consumers.into_iter().map(|it| consumer(&world, it)).collect();
+        let consumers = found.consumers.into_iter();
+        let consumers = consumers.map(|it| consumer(&world, it, ALLOCATIONS_EACH)).collect();
         let usages = usages.into_iter().map(usage).collect();
         let next = last.map(|uuid| format!("?after={uuid}"));
         html(&ProjectPage { shell, project, usages, consumers, next })
@@ -137,7 +144,7 @@ fn everything() -> ConsumerFilter {
     }
 }
 
-fn consumer(world: &World, (uuid, held): (Uuid, ConsumerAllocations)) -> Consumer {
+fn consumer(world: &World, (uuid, held): (Uuid, ConsumerAllocations), most: usize) -> Consumer {
     let allocations = held.providers.iter().map(|on| Allocation {
         provider: on.provider,
         name: world.provider(on.provider).map_or_else(String::new, |it| it.name().to_owned()),
@@ -145,7 +152,7 @@ fn consumer(world: &World, (uuid, held): (Uuid, ConsumerAllocations)) -> Consume
     });
     Consumer {
         uuid,
-        allocations: allocations.collect(),
+        allocations: FirstItems::of(most, held.providers.len(), allocations),
         kind: held.consumer_type.unwrap_or_else(|| UNKNOWN.to_owned()),
         project: held.project,
         user: held.user,

@@ -5,6 +5,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
 
+use super::amounts::Grouped;
 use crate::http::api::reply::Reply;
 use crate::model::Bug;
 
@@ -59,6 +60,22 @@ pub(super) fn html(page: &impl Template) -> Reply {
         .header(CONTENT_SECURITY_POLICY, SECURITY_POLICY)
         .header(REFERRER_POLICY, "same-origin")
         .header(X_FRAME_OPTIONS, "DENY")
+}
+
+/// The first items of a list.
+#[derive(Clone, Debug)]
+pub(super) struct FirstItems<T> {
+    pub(super) shown: Vec<T>,
+    /// Number of further items; `None`: there are none.
+    pub(super) more: Option<Grouped>,
+}
+
+impl<T> FirstItems<T> {
+    /// Takes at most `most` of `count` items.
+    pub(super) fn of(most: usize, count: usize, items: impl Iterator<Item = T>) -> Self {
+        let more = count.checked_sub(most).filter(|more| *more > 0).map(Grouped::count);
+        Self { shown: items.take(most).collect(), more }
+    }
 }
 
 /// Links to the pages before and after one of several.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::amounts::{Amounts, Grouped};
 use super::context::{Console, ConsoleCaller, Problem};
-use super::page::{Shell, html};
+use super::page::{FirstItems, Shell, html};
 use crate::auth::policy::operator as rule;
 use crate::http::api::extract::path_parts;
 use crate::http::api::in_turn::work_in;
@@ -24,6 +24,8 @@ use crate::world::{Provider, World};
 
 /// Maximum numbers of providers of a tree, of sharing providers, and of consumers on the page.
 const PROVIDERS_MAX: usize = 100;
+/// Maximum numbers of inventories, of traits and of aggregates of each provider on the page.
+const NAMES_MAX: usize = 60;
 const SHARING_MAX: usize = 20;
 const CONSUMERS_MAX: u16 = 50;
 
@@ -41,9 +43,7 @@ struct ProviderPage {
     name: String,
     uuid: Uuid,
     root: Option<ProviderLink>,
-    tree: Vec<ProviderCard>,
-    /// Number of providers of the tree that are not shown.
-    more_providers: Option<Grouped>,
+    tree: FirstItems<ProviderCard>,
     sharing: Vec<ProviderLink>,
     consumers: Consumers,
 }
@@ -55,9 +55,9 @@ struct ProviderCard {
     /// The number of providers above it.
     depth: usize,
     generation: i64,
-    inventories: Vec<InventoryLine>,
-    traits: Vec<String>,
-    aggregates: Vec<String>,
+    inventories: FirstItems<InventoryLine>,
+    traits: FirstItems<String>,
+    aggregates: FirstItems<String>,
     shares: bool,
 }
 
@@ -169,8 +169,11 @@ fn page(shell: Shell, world: &World, provider: Provider<'_>, consumers: Consumer
         name: provider.name().to_owned(),
         uuid: provider.uuid(),
         root: (root != provider).then(|| link(&root)),
-        tree: provider.tree().take(PROVIDERS_MAX).map(|it| card(world, &it, &provider)).collect(),
-        more_providers: count.checked_sub(PROVIDERS_MAX).filter(|it| *it > 0).map(Grouped::count),
+        tree: FirstItems::of(
+            PROVIDERS_MAX,
+            count,
+            provider.tree().map(|it| card(world, &it, &provider)),
+        ),
         sharing: sharing.map(|it| link(&it)).collect(),
         consumers,
         shell,
@@ -202,14 +205,19 @@ fn card(world: &World, provider: &Provider<'_>, requested: &Provider<'_>) -> Pro
     let mut traits: Vec<String> =
         provider.traits().iter().map(|id| world.name_of_trait(*id).to_owned()).collect();
     traits.sort_unstable();
+    let aggregates = provider.aggregates_as_spelled();
     ProviderCard {
         provider: link(provider),
         is_requested: provider == requested,
         depth,
         generation: provider.generation(),
-        inventories: provider.inventories().map(inventory).collect(),
+        inventories: FirstItems::of(
+            NAMES_MAX,
+            provider.inventories().count(),
+            provider.inventories().map(inventory),
+        ),
         shares: traits.iter().any(|name| name == SHARING),
-        traits,
-        aggregates: provider.aggregates_as_spelled(),
+        traits: FirstItems::of(NAMES_MAX, traits.len(), traits.into_iter()),
+        aggregates: FirstItems::of(NAMES_MAX, aggregates.len(), aggregates.into_iter()),
     }
 }

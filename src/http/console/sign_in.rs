@@ -17,8 +17,8 @@ use crate::http::app::App;
 use crate::http::layers::identity::Identity;
 use crate::http::layers::proxy::Remote;
 
-/// Maximum length of a field, in bytes: more than any token has.
-const FIELD_MAX: usize = 8192;
+/// Maximum size of the form, in bytes: requests without a caller do not count towards `--max-requests`.
+const FORM_MAX: usize = 16 * 1024;
 
 /// `GET /ui/sign-in`
 pub(super) async fn show(shell: Shell, request: Request) -> Result<Reply, Problem> {
@@ -35,7 +35,7 @@ pub(super) async fn submit(
 ) -> Result<Reply, Problem> {
     let (parts, body) = request.into_parts();
     check_origin(&parts.headers)?;
-    let body = intake::read(body, &app.options).await?;
+    let body = intake::read_at_most(FORM_MAX, body, &app.options).await?;
     let form = Form::parse(&body)?;
     let site = &context::<Console>(&parts.extensions)?.facts;
     let next = form.next(site);
@@ -85,11 +85,7 @@ impl Form {
     fn parse(body: &[u8]) -> Result<Self, Problem> {
         let wrong = |why: &str| Problem::bad_request(format!("The form is invalid: {why}"));
         let text = std::str::from_utf8(body).map_err(|error| wrong(&error.to_string()))?;
-        let fields = pairs(text, &['&']).map_err(|why| wrong(&why))?;
-        match fields.iter().find(|(_, value)| value.len() > FIELD_MAX) {
-            Some((name, _)) => Err(wrong(&format!("{name} is too long"))),
-            None => Ok(Self(fields)),
-        }
+        pairs(text, &['&']).map(Self).map_err(|why| wrong(&why))
     }
 
     /// Returns a field, unless it is empty.

@@ -11,7 +11,7 @@ use super::survey::{
 };
 use crate::http::console::amounts::{Amounts, Fullness, Grouped};
 use crate::http::console::context::Problem;
-use crate::http::console::page::{Pager, Shell};
+use crate::http::console::page::{FirstItems, Pager, Shell};
 use crate::model::ClassId;
 use crate::planner::topology::Topology;
 use crate::world::World;
@@ -22,6 +22,8 @@ const LISTED: usize = 50;
 const DRAWN: usize = 600;
 /// Maximum number of areas on a page.
 const AREAS_MAX: usize = 60;
+/// Maximum number of classes in the table and in the form.
+const ROWS_MAX: usize = 100;
 /// Maximum number of classes in the heading of an area, or in the row of a host.
 const CLASSES_MAX: usize = 4;
 
@@ -44,7 +46,7 @@ pub(super) struct CloudPage {
     found: Option<&'static str>,
     hosts: Grouped,
     providers: Grouped,
-    classes: Vec<ClassRow>,
+    classes: FirstItems<ClassRow>,
     areas: Vec<AreaBlock>,
     list: Vec<HostRow>,
     pager: Pager,
@@ -133,7 +135,7 @@ pub(super) fn page(
         found: meaning(&wanted),
         hosts: Grouped::count(survey.hosts.len()),
         providers: Grouped::count(survey.providers),
-        classes: view.rows(&survey.classes, usize::MAX),
+        classes: view.all_rows(&survey.classes),
         areas: blocks,
         list,
         pager,
@@ -186,8 +188,9 @@ impl View<'_> {
 
     fn class_choices(&self, classes: &BTreeMap<ClassId, Amounts>) -> Vec<Choice> {
         let chosen = self.class;
+        let first = || classes.keys().copied().take(ROWS_MAX);
         // The chosen class stays, even if no host that matches has it.
-        let known = classes.keys().copied().chain(chosen.filter(|id| !classes.contains_key(id)));
+        let known = first().chain(chosen.filter(|id| !first().any(|known| known == *id)));
         let choice = |id: ClassId| {
             let name = self.world.class_name(id).unwrap_or_default().to_owned();
             Choice { value: name.clone(), text: name, is_chosen: chosen == Some(id) }
@@ -195,16 +198,20 @@ impl View<'_> {
         known.map(choice).collect()
     }
 
-    /// Returns the rows of the chosen class, or of the first `most` classes.
-    fn rows(&self, classes: &BTreeMap<ClassId, Amounts>, most: usize) -> Vec<ClassRow> {
-        let shown = classes
-            .iter()
-            .filter(|(id, _)| most == usize::MAX || self.class.is_none_or(|it| it == **id));
-        let row = |(id, amounts): (&ClassId, &Amounts)| ClassRow {
-            name: self.world.name_of_class(*id).to_owned(),
-            amounts: *amounts,
-        };
-        shown.take(most).map(row).collect()
+    /// Returns the rows of all classes, if they are not too many.
+    fn all_rows(&self, classes: &BTreeMap<ClassId, Amounts>) -> FirstItems<ClassRow> {
+        let rows = classes.iter().map(|(id, amounts)| self.row(*id, amounts));
+        FirstItems::of(ROWS_MAX, classes.len(), rows)
+    }
+
+    fn row(&self, id: ClassId, amounts: &Amounts) -> ClassRow {
+        ClassRow { name: self.world.name_of_class(id).to_owned(), amounts: *amounts }
+    }
+
+    /// Returns the row of the chosen class, or those of the first classes.
+    fn rows(&self, classes: &BTreeMap<ClassId, Amounts>) -> Vec<ClassRow> {
+        let shown = classes.iter().filter(|(id, _)| self.class.is_none_or(|class| class == **id));
+        shown.take(CLASSES_MAX).map(|(id, amounts)| self.row(*id, amounts)).collect()
     }
 
     fn cell(&self, host: &Host) -> Option<Cell> {
@@ -223,7 +230,7 @@ impl View<'_> {
         let from = self.parameters.page.saturating_sub(1).saturating_mul(LISTED);
         let row = |host: &Host| {
             let sums = sums(&self.world.at(host.slot)?);
-            let classes = self.rows(&sums, CLASSES_MAX);
+            let classes = self.rows(&sums);
             let more_classes = sums.len() - classes.len();
             let fullest =
                 host.class.map_or_else(String::new, |id| self.world.name_of_class(id).to_owned());
@@ -266,7 +273,7 @@ impl View<'_> {
             },
             link: self.link(&link),
             hosts: Grouped::count(hosts.len()),
-            classes: self.rows(&classes, CLASSES_MAX),
+            classes: self.rows(&classes),
             cells: drawn.iter().take(DRAWN).filter_map(|host| self.cell(host)).collect(),
             more: hosts.len().checked_sub(DRAWN).filter(|it| *it > 0).map(Grouped::count),
         }

@@ -171,6 +171,10 @@ impl Change<'_> {
             codes.sort_unstable();
             codes.dedup();
             let labels = [("http_request_method", method), ("http_route", route)];
+            // The quantiles of a route read all buckets.
+            if self.rate(&format!("{METRIC}_count"), &labels) <= 0.0 {
+                return None;
+            }
             let rate = |class: char| {
                 let of_class = codes.iter().filter(|code| code.starts_with(class));
                 let rates = of_class.map(|code| {
@@ -181,16 +185,15 @@ impl Change<'_> {
                 // An empty sum would be -0.
                 rates.fold(0.0, |sum, more| sum + more)
             };
-            Route {
+            Some(Route {
                 method: method.to_owned(),
                 path: route.to_owned(),
                 refused_per_second: rate('4'),
                 failed_per_second: rate('5'),
                 timing: self.timing(METRIC, &labels),
-            }
+            })
         };
-        let mut routes: Vec<Route> = statuses.into_iter().map(route).collect();
-        routes.retain(|it| it.timing.per_second > 0.0);
+        let mut routes: Vec<Route> = statuses.into_iter().filter_map(route).collect();
         routes.sort_by(|one, other| other.timing.per_second.total_cmp(&one.timing.per_second));
         routes
     }

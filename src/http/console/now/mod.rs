@@ -85,7 +85,7 @@ pub(super) async fn show(
 }
 
 fn activity(app: &App) -> Option<Activity> {
-    gauges::record(app);
+    gauges::record_load(app);
     let samples = Arc::new(Samples::parse(&metrics::render()?));
     let now = Instant::now();
     let before = app.readings.add(now, &samples);

@@ -15,6 +15,8 @@ use crate::http::placement::allocation_candidates::unknown;
 use crate::search::{Candidate, Next, Request, find};
 use crate::world::World;
 
+/// Maximum number of classes that the form suggests.
+const CLASSES_MAX: usize = 500;
 /// Maximum number of candidates on the page.
 const CANDIDATES_MAX: usize = 12;
 /// Maximum number of pauses of the search: about a tenth of a second.
@@ -101,6 +103,7 @@ impl QueryPage {
         let mut classes: Vec<String> =
             world.catalogue().classes.values().map(|entry| entry.name.clone()).collect();
         classes.sort_unstable();
+        classes.truncate(CLASSES_MAX);
         Self { shell, form, classes, found }
     }
 }
