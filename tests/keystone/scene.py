@@ -104,6 +104,9 @@ class Scene:
         """As in the catalog; the reference knows no prefixes."""
         return self.credentials() | ({} if self.against_reference else {"path_prefix": "/placement"})
 
+    def _console(self) -> dict:
+        return self.credentials() | {"ui": True}
+
     def _encrypted(self) -> dict:
         certificate, key = self.tls_files
         return self.credentials() | {"tls_cert": str(certificate), "tls_key": str(key)}

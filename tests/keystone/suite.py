@@ -17,6 +17,7 @@ import audit
 import authorisation
 import clients
 import commands
+import console
 import credentials
 import leaks
 import outages
@@ -36,6 +37,7 @@ PARTS = {
     "planner": planner,
     "clients": clients,
     "commands": commands,
+    "console": console,
     "audit": audit,
     "leaks": leaks,
 }

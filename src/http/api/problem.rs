@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::dialect::Dialect;
@@ -85,6 +85,16 @@ impl<D: Dialect> Problem<D> {
 
     pub(in crate::http) fn code(self, code: D::Code) -> Self {
         Self { code, ..self }
+    }
+
+    /// Adds `Allow` and `Retry-After` to the headers of the response.
+    pub(in crate::http) fn add_headers(&self, headers: &mut HeaderMap) {
+        if let Some(Ok(allow)) = self.allow.as_deref().map(HeaderValue::from_str) {
+            headers.insert(header::ALLOW, allow);
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
     }
 
     /// Converts it into a problem of another API.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::page::{ErrorPage, Shell, SignInPage, html};
@@ -42,10 +42,6 @@ impl Dialect for Console {
         request.extensions().get().cloned().unwrap_or_default()
     }
 
-    fn understand(_: &Context<Self>, _: &Request) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn choose<'r>(
         rows: &'r [Row<Self>],
         app: &App,
@@ -60,27 +56,20 @@ impl Dialect for Console {
 
     /// An unauthenticated caller gets the page for signing in, which leads back to the requested page.
     fn render(problem: Problem, context: &Context<Self>) -> Response {
-        let Problem { status, detail, allow, retry_after, .. } = problem;
+        let Problem { status, ref detail, .. } = problem;
         let shell = Shell::of(context);
         let page = if status == StatusCode::UNAUTHORIZED {
             let why = context.facts.has_token.then_some("The token is not valid, or has expired.");
             let Site { requested: next, has_keystone, .. } = context.facts.clone();
             html(&SignInPage { shell, next, why, has_keystone })
         } else {
-            let detail =
-                if detail.is_empty() { api::status::explanation(status).into() } else { detail };
+            let detail = if detail.is_empty() { api::status::explanation(status) } else { detail };
+            let detail = detail.to_owned();
             let request_id = context.request_id.clone();
             html(&ErrorPage { shell, title: api::status::title(status), detail, request_id })
         };
         let mut response = page.status(status).into_response();
-        for (name, value) in [
-            (header::ALLOW, allow),
-            (header::RETRY_AFTER, retry_after.map(|seconds| seconds.to_string())),
-        ] {
-            if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
-                response.headers_mut().insert(name, value);
-            }
-        }
+        problem.add_headers(response.headers_mut());
         response
     }
 }

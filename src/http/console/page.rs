@@ -66,7 +66,7 @@ pub(super) fn html(page: &impl Template) -> Reply {
 #[derive(Clone, Debug)]
 pub(super) struct FirstItems<T> {
     pub(super) shown: Vec<T>,
-    /// Number of further items; `None`: there are none.
+    /// Number of further items; `None` instead of 0.
     pub(super) more: Option<Grouped>,
 }
 

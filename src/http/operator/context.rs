@@ -41,10 +41,6 @@ impl Dialect for Operator {
 
     fn facts(_: &Request) {}
 
-    fn understand(_: &Context<Self>, _: &Request) -> Result<(), Problem> {
-        Ok(())
-    }
-
     fn choose<'r>(
         rows: &'r [Row<Self>],
         app: &App,
@@ -58,21 +54,16 @@ impl Dialect for Operator {
     }
 
     fn render(problem: Problem, context: &Context<Self>) -> Response {
-        let Problem { status, code, detail, allow, www_authenticate, retry_after, .. } = problem;
-        let detail = if detail.is_empty() { api::status::explanation(status) } else { &detail };
+        let Problem { status, code, ref detail, ref www_authenticate, .. } = problem;
+        let detail = if detail.is_empty() { api::status::explanation(status) } else { detail };
         let body = placement::error_body(status, detail, Some(code), &context.request_id);
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(placement::accept::JSON));
-        for (name, value) in [
-            (header::ALLOW, allow),
-            (header::WWW_AUTHENTICATE, www_authenticate),
-            (header::RETRY_AFTER, retry_after.map(|seconds| seconds.to_string())),
-        ] {
-            if let Some(Ok(value)) = value.map(HeaderValue::try_from) {
-                headers.insert(name, value);
-            }
+        if let Some(Ok(value)) = www_authenticate.as_deref().map(HeaderValue::from_str) {
+            headers.insert(header::WWW_AUTHENTICATE, value);
         }
+        problem.add_headers(headers);
         response
     }
 }

@@ -44,12 +44,7 @@ impl Problem {
         let headers = response.headers_mut();
         let json = HeaderValue::from_static("application/json");
         headers.insert(header::CONTENT_TYPE, json);
-        if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
-            headers.insert(header::ALLOW, allow);
-        }
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, seconds.into());
-        }
+        self.add_headers(headers);
         response
     }
 

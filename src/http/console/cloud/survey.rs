@@ -274,7 +274,7 @@ impl ListOrder {
         }
     }
 
-    /// Sorts areas by name, or by the mean fullness of their hosts. Those in no area are last.
+    /// Sorts areas by name, or by the mean fullness of their hosts. [`Area::Elsewhere`] comes last.
     pub(super) fn sort_areas(self, areas: &mut [(Area, Vec<Host>)]) {
         let mean = |hosts: &[Host]| {
             let sum: u64 = hosts.iter().filter_map(|host| host.fullness).map(u64::from).sum();

@@ -1,4 +1,5 @@
-//! Why a query for candidates finds what it finds: a form that builds a query, its candidates, and its explanation.
+//! The explanation of a query for candidates: a form that builds the query, its candidates, and the effect of its
+//! conditions.
 
 mod form;
 mod views;

@@ -89,12 +89,7 @@ impl Problem {
         let mut response = (self.status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-        if let Some(Ok(allow)) = self.allow.map(HeaderValue::try_from) {
-            headers.insert(header::ALLOW, allow);
-        }
-        if let Some(seconds) = self.retry_after {
-            headers.insert(header::RETRY_AFTER, seconds.into());
-        }
+        self.add_headers(headers);
         response
     }
 
