@@ -27,7 +27,7 @@ help:
 	@echo "make ha     what clients see while a database under Patroni fails over (ARGS=--help)"
 	@echo "make incidents  check that alerts and berth check name what goes wrong (ARGS=--help)"
 	@echo "make matrix  run the tests that need a database on PostgreSQL 13 to 18 (ARGS=\"13 18\")"
-	@echo "make pictures  render the pictures of docs/architecture.md again after changing one"
+	@echo "make pictures  render the diagrams and the recording of docs/pictures again"
 	@echo "make sqlx   record the queries of src/store again after changing one"
 
 # ARGS are handed to `berth serve`.
@@ -145,8 +145,10 @@ samples:
 	cargo run --locked -- policy sample > samples/policy.yaml
 
 # The pictures of docs/architecture.md, from the text beside them.
-pictures:
+pictures: install-run
 	@tools/install graphviz
+	[ -n "$(BERTH_BIN)" ] || cargo build --profile quick --locked
+	tools/recording
 	for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg" || exit 1; done
 
 install-run:

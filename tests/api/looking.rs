@@ -233,9 +233,12 @@ async fn the_environment_of_clients_without_keystone_names_the_service() {
     assert!(!succeeds && message.contains("which placement service?"), "{message}");
 }
 
-/// The first example of the README works as printed.
+/// Length of the longest line of the recording, in characters.
+const COLUMNS: usize = 118;
+
+/// The commands of the recording print what it shows: `make pictures` was run after the last change.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_sample_is_the_cloud_of_the_readme() {
+async fn the_recording_shows_the_output_of_commands() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path()).await;
     let url = format!("http://{}", server.address);
@@ -253,10 +256,27 @@ async fn the_sample_is_the_cloud_of_the_readme() {
     let sample = format!("samples/cloud.sh {url}");
     assert!(shell(&sample).await.contains("has 40 hosts now"));
     assert!(shell(&sample).await.contains("there already"));
-    let readme = include_str!("../../README.md");
-    let screen = readme.split("```").nth(1).unwrap().strip_prefix("console\n$ ").unwrap();
-    for part in screen.split("\n$ ") {
-        let (command, expected) = part.split_once('\n').unwrap();
-        assert_eq!(shell(command).await.trim_end(), expected.trim_end(), "{command}");
+    let recording = include_str!("../../docs/pictures/recording.svg");
+    let mut screens: Vec<(String, Vec<String>)> = Vec::new();
+    let elements =
+        recording.split("</text>").filter(|it| it.contains("<text") && !it.contains("\"title\""));
+    for element in elements {
+        let text = element.rsplit('>').next().unwrap().replace("&#x27;", "'");
+        let text = text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">");
+        let text = text.replace("&amp;", "&");
+        match (text.strip_prefix("$ "), screens.last_mut()) {
+            (Some(command), _) => screens.push((command.to_owned(), Vec::new())),
+            (None, Some((_, lines))) => lines.push(text),
+            (None, None) => panic!("the first line is no command: {text}"),
+        }
+    }
+    assert!(screens.len() > 3);
+    for (command, lines) in screens {
+        let output = shell(&command).await;
+        let shown = output.trim_end().lines().map(|line| match line.chars().count() {
+            0..=COLUMNS => line.to_owned(),
+            _ => line.chars().take(COLUMNS - 1).chain(['…']).collect(),
+        });
+        assert_eq!(lines, shown.collect::<Vec<_>>(), "{command}");
     }
 }
