@@ -8,10 +8,11 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::columns::{FormatOptions, or_dash};
-use super::explain::query_of;
+
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
+use crate::http::pasted_query;
 use crate::moving::placement_client::{Client, Error, Microversion};
 use crate::server::failure::Failure;
 
@@ -123,7 +124,7 @@ pub(super) async fn ask(
             "candidates are supported from microversion {BY_PROVIDER} on, not at {version}"
         )));
     }
-    let query = query_of(query);
+    let query = pasted_query(query);
     let is_limited = query.split(['&', ';']).any(|pair| pair.starts_with("limit="));
     let limit =
         if is_limited || version < LIMIT { String::new() } else { format!("&limit={limit}") };

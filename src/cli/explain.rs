@@ -14,6 +14,7 @@ use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
 use crate::http::operator::views::{Closest, Condition, Explanation};
+use crate::http::pasted_query;
 use crate::moving::placement_client::{Client, Microversion, ServiceResponse};
 use crate::server::failure::Failure;
 
@@ -69,7 +70,7 @@ pub struct ExplainOptions {
 pub async fn run(options: &ExplainOptions) -> Result<String, Failure> {
     let client = options.service.reader()?;
     let Some(query) = &options.query else { return explain_claim(options, &client).await };
-    let query = query_of(query);
+    let query = pasted_query(query);
     let query = format!("near_misses={}&{query}", options.near_misses);
     shown(ask(&client, &query, options.microversion).await?, options.format, text)
 }
@@ -174,14 +175,6 @@ pub(super) fn shown<T: DeserializeOwned>(
     Ok(text(&response.json_as()?, Colours::of_stdout()))
 }
 
-/// Extracts the query from a copied text.
-pub(super) fn query_of(text: &str) -> &str {
-    let text = text.trim();
-    let query = text.split_once('?').map_or(text, |(_, query)| query);
-    // In a log line, more text follows the query.
-    query.split([' ', '"']).next().unwrap_or(query)
-}
-
 fn text(it: &Explanation, colours: Colours) -> String {
     let mut page = Page::new(colours);
     add(&mut page, it);
@@ -265,7 +258,7 @@ fn most(it: &Closest) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{most, query_of, text};
+    use super::{most, pasted_query, text};
     use crate::cli::terminal::Colours;
     use crate::http::operator::views::{
         Amount, Closest, Condition, Conflict, Explanation, NearMiss, NearMisses,
@@ -279,7 +272,7 @@ mod tests {
             format!("/allocation_candidates?{query}"),
             format!("\"GET http://front:8778/allocation_candidates?{query} HTTP/1.1\" 200"),
         ] {
-            assert_eq!(query_of(&copied), query, "{copied}");
+            assert_eq!(pasted_query(&copied), query, "{copied}");
         }
     }
 

@@ -4,11 +4,12 @@ use clap::Args;
 use url::form_urlencoded::Serializer;
 
 use super::columns::FormatOptions;
-use super::explain::{query_of, shown};
+use super::explain::shown;
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
 use crate::http::operator::views::fit::{Fits, Number, RequestFit};
+use crate::http::pasted_query;
 use crate::moving::placement_client::Microversion;
 use crate::server::failure::Failure;
 
@@ -82,7 +83,7 @@ impl RequestOptions {
     pub(super) fn parameters(&self) -> Serializer<'static, String> {
         let mut parameters = Serializer::new(String::new());
         for query in &self.queries {
-            parameters.append_pair("query", query_of(query));
+            parameters.append_pair("query", pasted_query(query));
         }
         for flavor in &self.flavor {
             parameters.append_pair("flavor", flavor);

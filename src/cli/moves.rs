@@ -4,11 +4,12 @@ use clap::Args;
 use url::form_urlencoded::Serializer;
 
 use super::columns::FormatOptions;
-use super::explain::{query_of, shown};
+use super::explain::shown;
 use super::page::{Cell, Page, Tone};
 use super::service::ServiceOptions;
 use super::terminal::Colours;
 use crate::http::operator::views::moves::{Host, Moves, Step};
+use crate::http::pasted_query;
 use crate::moving::placement_client::Microversion;
 use crate::server::failure::Failure;
 
@@ -61,7 +62,7 @@ pub async fn run(options: &MovesOptions) -> Result<String, Failure> {
     let client = options.service.reader()?;
     let mut query = Serializer::new(String::new());
     if let Some(it) = &options.query {
-        query.append_pair("make-room-for", query_of(it));
+        query.append_pair("make-room-for", pasted_query(it));
     }
     if let Some(it) = &options.flavor {
         query.append_pair("flavor", it);

@@ -27,6 +27,7 @@ mod planner;
 
 use std::sync::Arc;
 
+pub use api::query::pasted_query;
 pub use api::refused::RefusedSettings;
 pub use app::{App, Options};
 use axum::extract::Request;

@@ -33,6 +33,21 @@ pub struct ConsumerFilter {
     pub limit: i64,
 }
 
+impl ConsumerFilter {
+    /// Returns the filter that all consumers pass, for a page of at most `limit`.
+    pub fn all(limit: i64) -> Self {
+        Self {
+            uuids: None,
+            project: None,
+            user: None,
+            consumer_type: TypeFilter::All,
+            provider: None,
+            after: None,
+            limit,
+        }
+    }
+}
+
 /// Consumers that pass a filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConsumerPage {

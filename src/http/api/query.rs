@@ -28,6 +28,14 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(decoded.into_owned())
 }
 
+/// Extracts the query from a copied text, such as a line of a log with the path in front of the query.
+pub fn pasted_query(text: &str) -> &str {
+    let text = text.trim();
+    let query = text.split_once('?').map_or(text, |(_, query)| query);
+    // In a log line, more text follows the query.
+    query.split([' ', '"']).next().unwrap_or(query)
+}
+
 #[cfg(test)]
 mod tests {
     use super::pairs;

@@ -23,7 +23,7 @@ use crate::store::reads::{ConsumerAllocations, TypeFilter, UsageFilter, UsageOfT
 use crate::world::World;
 
 /// Number of consumers on a page.
-const LISTED: u16 = 100;
+const LISTED: i64 = 100;
 /// Maximum numbers of allocations that are shown of one consumer, and of each consumer of a project.
 const ALLOCATIONS_MAX: usize = 500;
 const ALLOCATIONS_EACH: usize = 10;
@@ -91,7 +91,7 @@ pub(super) async fn show(
     let missing = || Problem::not_found(format!("There is no consumer {uuid} with allocations."));
     let known = consumer_uuid(&uuid).ok_or_else(missing)?;
     let turn = costly::turn(&app, caller.requester()).await?;
-    let filter = ConsumerFilter { uuids: Some(vec![known]), limit: 1, ..everything() };
+    let filter = ConsumerFilter { uuids: Some(vec![known]), ..ConsumerFilter::all(1) };
     let found = app.store.consumers(filter).await?.consumers.pop().ok_or_else(missing)?;
     let world = app.store.world().await?;
     let work = move || {
@@ -117,7 +117,8 @@ pub(super) async fn of_project(
     let filter =
         UsageFilter { project: project.clone(), user: None, consumer_type: TypeFilter::Each };
     let usages = app.store.usages(filter).await?;
-    let filter = ConsumerFilter { project: Some(project.clone()), after, ..everything() };
+    let filter =
+        ConsumerFilter { project: Some(project.clone()), after, ..ConsumerFilter::all(LISTED) };
     let found = app.store.consumers(filter).await?;
     let world = app.store.world().await?;
     let work = move || {
@@ -129,19 +130,6 @@ pub(super) async fn of_project(
         html(&ProjectPage { shell, project, usages, consumers, next })
     };
     work_in(turn, work).await
-}
-
-/// A filter that every consumer passes.
-fn everything() -> ConsumerFilter {
-    ConsumerFilter {
-        uuids: None,
-        project: None,
-        user: None,
-        consumer_type: TypeFilter::All,
-        provider: None,
-        after: None,
-        limit: LISTED.into(),
-    }
 }
 
 fn consumer(world: &World, (uuid, held): (Uuid, ConsumerAllocations), most: usize) -> Consumer {

@@ -19,7 +19,7 @@ use crate::http::placement::spelling::dashed_uuid;
 use crate::model::provider::InventoryRow;
 use crate::model::traits::SHARING;
 use crate::store::consumers::{ConsumerFilter, ConsumerPage};
-use crate::store::reads::{ConsumerAllocations, TypeFilter};
+use crate::store::reads::ConsumerAllocations;
 use crate::world::{Provider, World};
 
 /// Maximum numbers of providers of a tree, of sharing providers, and of consumers on the page.
@@ -27,7 +27,7 @@ const PROVIDERS_MAX: usize = 100;
 /// Maximum numbers of inventories, of traits and of aggregates of each provider on the page.
 const NAMES_MAX: usize = 60;
 const SHARING_MAX: usize = 20;
-const CONSUMERS_MAX: u16 = 50;
+const CONSUMERS_MAX: i64 = 50;
 
 path_parts! {
     Problem;
@@ -109,7 +109,8 @@ pub(super) async fn show(
     let may_see_consumers = app.policy.check(&caller, rule::CONSUMERS, None).is_ok();
     let turn = costly::turn(&app, caller.requester()).await?;
     let consumers = if may_see_consumers {
-        consumers_of(app.store.consumers(filter(uuid)).await?, uuid)
+        let filter = ConsumerFilter { provider: Some(uuid), ..ConsumerFilter::all(CONSUMERS_MAX) };
+        consumers_of(app.store.consumers(filter).await?, uuid)
     } else {
         Consumers::Hidden
     };
@@ -119,18 +120,6 @@ pub(super) async fn show(
         Ok(html(&page(shell, &world, provider, consumers)))
     };
     work_in::<Console, _>(turn, work).await?
-}
-
-fn filter(provider: Uuid) -> ConsumerFilter {
-    ConsumerFilter {
-        uuids: None,
-        project: None,
-        user: None,
-        consumer_type: TypeFilter::All,
-        provider: Some(provider),
-        after: None,
-        limit: CONSUMERS_MAX.into(),
-    }
 }
 
 fn consumers_of(page: ConsumerPage, provider: Uuid) -> Consumers {

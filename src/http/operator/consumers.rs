@@ -102,15 +102,7 @@ pub(super) async fn allocations(
     });
     let uuids: Vec<Uuid> = uuids.collect::<Result<_, _>>()?;
     let limit = i64::try_from(uuids.len()).map_err(|error| Problem::internal(error.to_string()))?;
-    let filter = ConsumerFilter {
-        uuids: Some(uuids),
-        project: None,
-        user: None,
-        consumer_type: TypeFilter::All,
-        provider: None,
-        after: None,
-        limit,
-    };
+    let filter = ConsumerFilter { uuids: Some(uuids), ..ConsumerFilter::all(limit) };
     let turn = costly::turn(&app, caller.requester()).await?;
     let ConsumerPage { consumers, has_more } = app.store.consumers(filter).await?;
     if has_more {

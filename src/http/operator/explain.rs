@@ -12,6 +12,7 @@ use super::views::Explanation;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
+use crate::http::placement::microversion::Microversion;
 use crate::http::placement::query::Query;
 use crate::search::explain::{Unexplained, explain};
 use crate::search::{Request, budget, searched};
@@ -34,13 +35,26 @@ pub(super) async fn show(
     let version = microversion(&headers)?;
     let query = Query::parse(uri.query().unwrap_or_default())?;
     let near_misses = query.number(NEAR_MISSES, NEAR_MISSES_NAMED, 0..=NEAR_MISSES_MAX)?;
-    let mut request = request(&query.without(NEAR_MISSES), version, &app.options)?;
+    let (request, world) = prepared(&app, &query.without(NEAR_MISSES), version).await?;
+    let work = move || explanation_of(&world, &request, near_misses).map(|view| Reply::json(&view));
+    costly::run(&app, caller.requester(), work).await?
+}
+
+/// Returns the request of a query without the hosts that are kept for others, and the current world.
+///
+/// # Errors
+/// The query is invalid, or the database is unavailable.
+pub(in crate::http) async fn prepared(
+    app: &App,
+    query: &Query,
+    version: Microversion,
+) -> Result<(Request, Arc<World>), Problem> {
+    let mut request = request(query, version, &app.options)?;
     let world = app.store.world().await?;
     if !app.store.report_only() {
         keep_out(&mut request, &world);
     }
-    let work = move || explanation_of(&world, &request, near_misses).map(|view| Reply::json(&view));
-    costly::run(&app, caller.requester(), work).await?
+    Ok((request, world))
 }
 
 /// Explains a request, on a thread for long work.

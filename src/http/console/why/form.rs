@@ -2,6 +2,7 @@
 
 use url::form_urlencoded::Serializer;
 
+use crate::http::api::query::pasted_query;
 use crate::http::console::context::Problem;
 use crate::http::placement::query::Query;
 
@@ -70,7 +71,7 @@ impl Form {
             return Question::Kept(self.query.clone());
         }
         if !self.query.is_empty() {
-            return Question::Query(pasted(&self.query).to_owned());
+            return Question::Query(pasted_query(&self.query).to_owned());
         }
         let amounts: Vec<String> = self
             .amounts
@@ -90,12 +91,6 @@ impl Form {
         }
         Question::Query(query.finish())
     }
-}
-
-/// Extracts the query from a copied text: from behind a path, and before what follows in a line of a log.
-fn pasted(text: &str) -> &str {
-    let query = text.split_once('?').map_or(text, |(_, query)| query);
-    query.split([' ', '"']).next().unwrap_or(query)
 }
 
 /// Returns a query in the syntax of URLs.

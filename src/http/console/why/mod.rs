@@ -17,10 +17,9 @@ use crate::auth::policy::operator as rule;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::external_url::ExternalUrl;
-use crate::http::operator::explain::explanation_of;
+use crate::http::operator::explain::{explanation_of, prepared};
 use crate::http::operator::requests::query_of;
 use crate::http::operator::{costly, refused};
-use crate::http::placement::allocation_candidates::{keep_out, request};
 use crate::http::placement::microversion::LATEST;
 use crate::http::placement::query::Query;
 
@@ -63,11 +62,7 @@ pub(super) async fn show(
             let url =
                 external_url.location(&format!("/allocation_candidates?{}", form::encoded(&query)));
             let written = query.written();
-            let mut request = request(&query, LATEST, &app.options)?;
-            let world = app.store.world().await?;
-            if !app.store.report_only() {
-                keep_out(&mut request, &world);
-            }
+            let (request, world) = prepared(&app, &query, LATEST).await?;
             let work = move || -> Result<Reply, Problem> {
                 let explanation = explanation_of(&world, &request, NEAR_MISSES)?;
                 let candidates = candidates(&world, request)?;
