@@ -12,9 +12,7 @@ use super::change::{ATTEMPTS_MAX, Change, pause, transact};
 use super::consumer_claim::ConsumerClaim;
 use super::effects::Recorder;
 use super::error::{Error, Result};
-use super::locks::HELD_MAX;
 use super::recording;
-use super::sessions::WRITE_MAX;
 use super::tx::Observers;
 use super::writer::{Job, JobOrigin};
 use crate::observe::request_context::RequestScope;
@@ -41,7 +39,7 @@ impl Changes {
     /// Makes a change, entirely or not at all, and to its end even if the caller goes away.
     ///
     /// If another transaction keeps a row locked for long, the change gives its connection back and is tried
-    /// again, until [`WRITE_MAX`] has passed.
+    /// again, until [`Timeouts::write`](super::options::Timeouts) has passed.
     ///
     /// # Errors
     /// A refusal, or the database is unavailable.
@@ -51,7 +49,7 @@ impl Changes {
         // Boxed, here and below, so that the runtime's part of a task is not compiled for each change.
         let work: BoxFuture<'static, Result<C::Outcome>> = Box::pin(async move {
             let name = recording::change_name::<C>();
-            let deadline = Instant::now() + WRITE_MAX;
+            let deadline = Instant::now() + store.primary().timeouts().write;
             let _turn = match change.row() {
                 Some(row) => {
                     let turn = store.write_limits.row(row, deadline).timed(span!("queue"));
@@ -152,7 +150,8 @@ impl Store {
         again: bool,
         deadline: Instant,
     ) -> Result<C::Outcome> {
-        let patience = if again { HELD_MAX } else { self.primary().timeouts().acquire };
+        let timeouts = *self.primary().timeouts();
+        let patience = if again { timeouts.locked() } else { timeouts.acquire };
         let permits = self.write_limits.connection(again, patience);
         let permits = permits.timed(span!("queue")).await?;
         let term = self.primary().term()?;
@@ -181,6 +180,6 @@ impl Store {
         tokio::spawn(RequestScope::current().during(rest));
         self.primary().suspect();
         // It may have been committed nevertheless.
-        Err(Error::Unavailable(format!("no outcome within {WRITE_MAX:?}")))
+        Err(Error::Unavailable(format!("no outcome within {:?}", timeouts.write)))
     }
 }

@@ -49,7 +49,8 @@
 //!
 //! No transaction waits long for one lock: sessions have a short lock time-out ([`WAIT_MAX`] and
 //! [`WRITER_WAIT_MAX`]). After it the transaction is rolled back, its other locks are free again, and
-//! it is tried later, until [`HELD_MAX`] has passed.
+//! it is tried later, until
+//! [`Timeouts::locked`](super::options::Timeouts::locked) has passed.
 
 use std::time::Duration;
 
@@ -61,10 +62,6 @@ use super::error::Result;
 pub(super) const WAIT_MAX: Duration = Duration::from_millis(500);
 /// Lock timeout of the claim writer; all claims of the replica wait meanwhile.
 pub(super) const WRITER_WAIT_MAX: Duration = Duration::from_millis(200);
-/// Maximum time that a request waits in all for locks of others; then it fails with 503. Less than
-/// [`WRITE_MAX`](super::sessions::WRITE_MAX), so that its last attempt has ended when its caller gives up, and
-/// nothing is written afterwards.
-pub(super) const HELD_MAX: Duration = Duration::from_secs(9);
 
 /// Serializes moves of providers: two moves that each pass the check for loops could make one together, and a
 /// move must see all children.

@@ -60,6 +60,16 @@ pub struct Timeouts {
     /// For one refresh, after which its connection is given up. If connecting again does not help, the next may
     /// take twice as long, up to 30 seconds.
     pub refresh: Duration,
+    /// For a write, even if the server does not respond.
+    pub write: Duration,
+}
+
+impl Timeouts {
+    /// Returns the maximum time that a request waits in all for locks of others; then it fails with 503. It is less
+    /// than `write`, so that the last attempt has ended when its caller gives up, and nothing is written afterwards.
+    pub(super) fn locked(&self) -> Duration {
+        self.write.mul_f32(0.9)
+    }
 }
 
 impl Default for Timeouts {
@@ -69,6 +79,7 @@ impl Default for Timeouts {
             acquire: Duration::from_secs(2),
             read: Duration::from_millis(2500),
             refresh: Duration::from_secs(2),
+            write: Duration::from_secs(10),
         }
     }
 }

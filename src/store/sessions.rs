@@ -9,14 +9,12 @@ use tokio::time::timeout;
 
 use super::error::{Error, Result};
 
-/// Maximum time that a write waits for its outcome, even if the server does not respond.
-pub(super) const WRITE_MAX: Duration = Duration::from_secs(10);
 /// Lock timeout of the change feed, which locks no row but may wait for a locked table.
 pub(super) const FEED_WAIT_MAX: Duration = Duration::from_secs(2);
 /// The beginning of the application name of servers; the name of the machine follows.
 const APPLICATION: &str = "berth@";
 /// Settings of each session: timeouts for statements and idle transactions, and for noticing that a client is
-/// gone. No request waits longer than [`WRITE_MAX`].
+/// gone. No request waits longer than [`Timeouts::write`](super::options::Timeouts).
 const SESSION: [(&str, &str); 8] = [
     ("statement_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "10s"),

@@ -287,7 +287,6 @@ async fn concurrent_claims_do_not_deadlock() {
     let clients = (0..12).map(|number| {
         let (berth, nodes) = (berths[number % 2].clone(), nodes.clone());
         tokio::spawn(async move {
-            let mut served = 0;
             for round in 0..25 {
                 let node = nodes[(number + round) % nodes.len()];
                 let status = match number % 6 {
@@ -297,15 +296,12 @@ async fn concurrent_claims_do_not_deadlock() {
                     4 => come_and_go(&berth, if round % 2 == 0 { one } else { two }).await,
                     _ => reshape(&berth, node, two).await,
                 };
-                // On a busy machine, the queue of a host can be longer than a write waits.
-                assert!(matches!(status, 200..500 | 503), "client {number}: {status}");
-                served += usize::from(status != 503);
+                assert!((200..500).contains(&status), "client {number}: {status}");
             }
-            served
         })
     });
     for client in join_all(clients).await {
-        assert_ne!(client.unwrap(), 0);
+        client.unwrap();
     }
     berths[0].assert_consistent().await;
     assert_eq!(berths[0].deadlocks().await, 0);
@@ -316,17 +312,10 @@ async fn claim_and_move_on(berth: &Berth, mut hosts: [Host; 3], round: usize) ->
     let consumer = Uuid::new_v4();
     hosts.rotate_left(round % 3);
     let wants = hosts.map(|host| (host, "VCPU", 1));
-    let claimed = berth.claim(consumer, None, &wants).await;
-    if claimed.status == 503 {
-        return claimed.status;
-    }
-    claimed.expect(204);
+    berth.claim(consumer, None, &wants).await.expect(204);
     hosts.reverse();
     let wants = hosts.map(|host| (host, "VCPU", 2));
-    let moved = berth.claim(consumer, Some(1), &wants[..2]).await;
-    if moved.status != 503 {
-        moved.expect(204);
-    }
+    berth.claim(consumer, Some(1), &wants[..2]).await.expect(204);
     berth.delete(&format!("/allocations/{consumer}")).await.status
 }
 
@@ -346,15 +335,9 @@ async fn rename(berth: &Berth, node: Host, other: Host) -> u16 {
 
 /// A child is created, gets an inventory and a trait, and is deleted.
 async fn come_and_go(berth: &Berth, parent: Host) -> u16 {
-    let uuid = Uuid::new_v4();
-    let body = json!({"name": uuid, "uuid": uuid, "parent_provider_uuid": parent.0});
-    let created = berth.post("/resource_providers", body).await;
-    if created.status == 503 {
-        return created.status;
-    }
-    created.expect(200);
-    let path = format!("/resource_providers/{uuid}");
-    berth.stock(Host(uuid), 0, &[("VCPU", 8)]).await;
+    let name = Uuid::new_v4().to_string();
+    let child = berth.child(&name, Some(parent), &[("VCPU", 8)]).await;
+    let path = format!("/resource_providers/{}", child.0);
     berth.ask(Method::PUT, "/traits/CUSTOM_NEW", None).await;
     let body = json!({"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]});
     berth.put(&format!("{path}/traits"), body).await;

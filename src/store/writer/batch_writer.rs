@@ -25,6 +25,7 @@ use crate::store::claims::locked::Needs;
 use crate::store::effects::{ConsumerChange, PlaceNames, Recorder};
 use crate::store::error::{Error, Result};
 use crate::store::feed::Reloads;
+use crate::store::options::Timeouts;
 use crate::store::owners::{AddedOwners, NewOwners, OwnerNames, Owners};
 use crate::store::planner::Handover;
 use crate::store::primary::{Primary, Term};
@@ -144,6 +145,11 @@ impl BatchWriter {
             reloads_before: reloads.count(),
             reloads,
         }
+    }
+
+    /// Returns the timeouts of requests.
+    pub(super) fn timeouts(&self) -> &Timeouts {
+        self.primary.timeouts()
     }
 
     /// Gives the connection back.

@@ -25,13 +25,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::batch_writer::BatchWriter;
-use super::job::{BATCH_MAX, Job, WAIT_MAX, WaitingJob, scope_of};
+use super::job::{BATCH_MAX, Job, WaitingJob, scope_of};
 use super::locked_rows::LockedRows;
 use super::outcome::Outcome;
 use crate::observe::spans::span;
 use crate::store::error::{Error, Result};
 use crate::store::lock_report::LockReport;
-use crate::store::locks::HELD_MAX;
 
 /// Maximum number of deferred jobs; further ones fail with 503.
 const DEFERRED_MAX: usize = 1024;
@@ -223,9 +222,8 @@ impl DeferredTask {
 
     /// Fails jobs that have waited too long with 503; they are never written.
     fn give_up(&mut self) {
-        let is_late = |it: &DeferredJob| {
-            it.since.elapsed() >= HELD_MAX || it.waiting.arrived.elapsed() >= WAIT_MAX
-        };
+        let (now, locked) = (Instant::now(), self.writer.timeouts().locked());
+        let is_late = |it: &DeferredJob| now >= it.since + locked || now >= it.waiting.deadline;
         for (_, deferred) in self.jobs.extract_if(.., |_, it| is_late(it)) {
             self.report.start();
             let why = "another transaction holds a row that the claim needs".to_owned();
@@ -373,8 +371,8 @@ mod tests {
         for _ in 0..2 {
             let (response, _) = oneshot::channel();
             let job = Job::Release(consumer, JobOrigin::none());
-            let (arrived, queued) = (Instant::now(), TimedSpan::none());
-            task.push(WaitingJob { job, response, arrived, queued });
+            let deadline = Instant::now() + Duration::from_mins(1);
+            task.push(WaitingJob { job, response, deadline, queued: TimedSpan::none() });
         }
         task.jobs.get_mut(&1).unwrap().row_unknown = true;
         assert_eq!(task.parts(&LockedRows::default()), vec![vec![0]]);

@@ -1,7 +1,5 @@
 //! Requests to the claim writer.
 
-use std::time::Duration;
-
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::Span;
@@ -12,14 +10,9 @@ use crate::observe::spans::TimedSpan;
 use crate::store::consumer_claim::ConsumerClaim;
 use crate::store::effects::Recorder;
 use crate::store::error::Result;
-use crate::store::sessions::WRITE_MAX;
 
 /// Maximum number of requests in one transaction.
 pub(super) const BATCH_MAX: usize = 64;
-
-/// Time that a caller waits. A job that has not been started by then is never written; one that has been
-/// started may be.
-pub(super) const WAIT_MAX: Duration = WRITE_MAX;
 
 /// A request to the writer.
 #[derive(Clone, Debug)]
@@ -99,7 +92,8 @@ pub(super) fn scope_of(jobs: &[&Job]) -> RequestScope {
 pub(super) struct WaitingJob {
     pub(super) job: Job,
     pub(super) response: oneshot::Sender<Result<()>>,
-    pub(super) arrived: Instant,
+    /// The time at which its caller gives up.
+    pub(super) deadline: Instant,
     /// The span of the wait for the writer.
     pub(super) queued: TimedSpan,
 }

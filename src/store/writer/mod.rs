@@ -12,7 +12,8 @@
 //!
 //! A claim that needs a row which another transaction keeps locked does not hold up the others: it is
 //! deferred (see [`deferred`]). A second task with its own connection writes it as soon as the row is
-//! free, or fails it with 503 when [`HELD_MAX`](super::locks::HELD_MAX) has passed.
+//! free, or fails it with 503 when [`Timeouts::locked`](super::options::Timeouts::locked)
+//! has passed.
 
 mod batch_parts;
 mod batch_writer;
@@ -22,10 +23,12 @@ mod job;
 mod locked_rows;
 mod outcome;
 
+use std::time::Duration;
+
 use crate::store::effects::Recorder;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use super::error::{Error, Result};
 use super::feed::Reloads;
@@ -37,7 +40,7 @@ use crate::observe::spans::{Timed, span};
 use batch_writer::BatchWriter;
 use callers::Callers;
 use deferred::{DeferredQueue, DeferredTask};
-use job::{BATCH_MAX, WAIT_MAX, WaitingJob};
+use job::{BATCH_MAX, WaitingJob};
 pub(super) use job::{Job, JobOrigin};
 use outcome::Outcome;
 
@@ -49,6 +52,9 @@ const WAITING_MAX: usize = 4096;
 pub(super) struct ClaimWriter {
     jobs: mpsc::Sender<WaitingJob>,
     health: WriteHealth,
+    /// Time that a caller waits. A job that has not been started by then is never written; one that has been
+    /// started may be.
+    patience: Duration,
 }
 
 impl ClaimWriter {
@@ -64,7 +70,7 @@ impl ClaimWriter {
         let (task, deferred) = DeferredTask::new(writer(), report);
         tokio::spawn(task.run());
         tokio::spawn(run(writer(), queue, deferred));
-        Self { jobs, health }
+        Self { jobs, health, patience: primary.timeouts().write }
     }
 
     /// Queues a job and waits for its outcome.
@@ -79,17 +85,20 @@ impl ClaimWriter {
 
     async fn submit_within(&self, job: Job) -> Result<()> {
         let (response, done) = oneshot::channel();
-        let waiting = WaitingJob { job, response, arrived: Instant::now(), queued: span!("queue") };
+        let deadline = Instant::now() + self.patience;
+        let waiting = WaitingJob { job, response, deadline, queued: span!("queue") };
         self.jobs.try_send(waiting).map_err(|error| match error {
             TrySendError::Full(_) => {
                 Error::Unavailable("too many claims wait to be written".to_owned())
             }
             TrySendError::Closed(_) => Error::bug("the claim writer has ended"),
         })?;
-        let outcome = match timeout(WAIT_MAX, done).await {
+        let outcome = match timeout_at(deadline, done).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Error::bug("the claim writer has ended")),
-            Err(_) => Err(Error::Unavailable(format!("the claim took longer than {WAIT_MAX:?}"))),
+            Err(_) => {
+                Err(Error::Unavailable(format!("the claim took longer than {:?}", self.patience)))
+            }
         };
         recording::claim(&outcome);
         self.health.record(&outcome);
@@ -99,8 +108,8 @@ impl ClaimWriter {
 
 /// Fails jobs that have waited too long with 503. They are never written.
 fn end_late(waiting: &mut Vec<WaitingJob>) {
-    let is_late = |it: &mut WaitingJob| it.arrived.elapsed() >= WAIT_MAX;
-    for late in waiting.extract_if(.., is_late) {
+    let now = Instant::now();
+    for late in waiting.extract_if(.., |it| it.deadline <= now) {
         late.end(Err(Error::Unavailable("the claim waited for too long".to_owned())));
     }
 }

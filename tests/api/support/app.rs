@@ -56,6 +56,7 @@ pub fn store_at(database: &PgConnectOptions) -> StoreOptions {
         acquire: short.acquire * SLOWER,
         read: short.read * SLOWER,
         refresh: short.refresh * SLOWER,
+        write: short.write * SLOWER,
     };
     StoreOptions { timeouts, ..StoreOptions::at(database.clone(), 5) }
 }
