@@ -355,7 +355,7 @@ mod tests {
     use tokio::time::Instant;
     use uuid::Uuid;
 
-    use super::{DeferredTask, Job, LockReport, LockedRows, WaitingJob};
+    use super::{DeferredTask, Job, LONG_PAUSE, LockReport, LockedRows, WaitingJob};
     use crate::observe::spans::TimedSpan;
     use crate::store::feed::Reloads;
     use crate::store::primary::Primary;
@@ -371,7 +371,7 @@ mod tests {
         for _ in 0..2 {
             let (response, _) = oneshot::channel();
             let job = Job::Release(consumer, JobOrigin::none());
-            let deadline = Instant::now() + Duration::from_mins(1);
+            let deadline = Instant::now() + LONG_PAUSE;
             task.push(WaitingJob { job, response, deadline, queued: TimedSpan::none() });
         }
         task.jobs.get_mut(&1).unwrap().row_unknown = true;
