@@ -4,7 +4,7 @@
 # What `make test` runs: parts of the Rust tests, and folders of tests/. What `make test-all` adds.
 rust_suites = api planner lib
 suites = conformance clients policy import
-more_suites = keystone moving rehearsal server_audit compare shadow deploy console
+more_suites = keystone moving rehearsal server_audit compare shadow deploy console openapi
 
 .PHONY: run cloud demo check lint deny bench bench-core bench-plans differential chaos ha incidents matrix sqlx samples pictures install-run install-test help
 .PHONY: test test-all compile-tests test-rust $(rust_suites:%=test-%) test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug

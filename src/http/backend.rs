@@ -15,7 +15,7 @@ use super::layers::service::HttpService;
 use super::operator::context::Operator;
 use super::placement::dialect::Placement;
 use super::planner::dialect::Planner;
-use super::{api, console, operator, placement, planner};
+use super::{api, console, openapi, operator, placement, planner};
 use crate::http::admin::health::{self, Readiness};
 use crate::http::layers::audited::AuditLayer;
 use crate::http::layers::middleware;
@@ -80,7 +80,10 @@ impl Backend {
                 }
                 // Requests to the operator API and the console change nothing, whatever their method.
                 let reading = match api {
-                    Api::Placement if operator::handles(&request, &prefix) => {
+                    Api::Placement
+                        if operator::handles(&request, &prefix)
+                            || openapi::handles(&request, &prefix) =>
+                    {
                         Some(RequestedApi::Operator)
                     }
                     Api::Placement if has_console && console::handles(&request, &prefix) => {
@@ -145,7 +148,8 @@ impl Backend {
 
 impl Opened {
     fn new(app: Arc<App>) -> Self {
-        let (placement, operator) = (placement::service(&app), operator::service(&app));
+        let placement = placement::service(&app);
+        let operator = operator::service(&app, openapi::route());
         let console = console::service(&app);
         Self { placement, operator, console, planner: planner::service(&app), app }
     }

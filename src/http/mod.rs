@@ -21,6 +21,7 @@ mod console;
 pub mod current_options;
 pub mod edge;
 pub mod layers;
+pub mod openapi;
 pub mod operator;
 mod placement;
 mod planner;

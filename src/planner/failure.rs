@@ -1,5 +1,8 @@
 //! Failures to find hosts for the servers of a stack.
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use crate::model::Bug;
 use crate::search::funnel::Funnel;
 use crate::solver::Budget;
@@ -55,7 +58,7 @@ pub struct Explanation {
 }
 
 /// A demand that is part of a contradiction.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Demand {
     /// `affinity`, `diversity` or `exclusivity` of a group; `server` for servers that need hosts; otherwise
     /// a condition of these servers.

@@ -1,6 +1,7 @@
 //! The replicas that run: each writes a row every few seconds, and reads what operators have ordered.
 
 use futures_util::FutureExt;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -28,7 +29,7 @@ pub struct Heartbeat {
 }
 
 /// A replica, as it has last reported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Replica {
     /// The id of its process.
     pub id: Uuid,

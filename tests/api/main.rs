@@ -52,6 +52,7 @@ mod members;
 mod metrics;
 mod microversions;
 mod moves;
+mod openapi;
 mod opening;
 mod panics;
 mod policy;

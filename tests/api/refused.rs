@@ -3,6 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
+use axum::http::Method;
 use berth::http::{Options, RefusedSettings};
 use serde_json::{Value, json};
 
@@ -334,6 +335,16 @@ async fn a_body_that_is_too_large_is_left_out_but_its_faults_are_not() {
 }
 
 /// More queries find nothing than are counted: their answers do not wait, and they are kept without counts.
+#[tokio::test]
+async fn a_body_that_is_no_json_is_left_out() {
+    let berth = Berth::new().await;
+    let path = "/resource_providers/a5500000-0000-4000-8000-000000000001/inventories/VCPU";
+    let refused = berth.ask(Method::PUT, path, Some(b"no JSON".to_vec())).await.expect(404);
+    let found = kept(&berth, &id(&refused)).await;
+    let request = &found["requests"][0];
+    assert_eq!((&request["body"], &request["body_bytes"]), (&Value::Null, &json!(7)));
+}
+
 #[tokio::test]
 async fn many_queries_that_find_nothing_are_kept_but_not_all_are_counted() {
     let berth = Berth::new().await;

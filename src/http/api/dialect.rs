@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, Method, StatusCode};
 use axum::response::Response;
 
+use super::operation::{Operation, VersionBounds};
 use crate::auth::policy::Rule;
 use crate::http::app::{App, Options};
 use crate::http::layers::identity::Caller;
@@ -70,6 +71,11 @@ pub(in crate::http) trait Dialect:
 
     /// Adds the headers that every response has.
     fn describe(_context: &Context<Self>, _answer: &mut HeaderMap) {}
+
+    /// Returns the bounds of a range of versions, for the API document.
+    fn bounds(_versions: &Self::Versions) -> VersionBounds {
+        VersionBounds::default()
+    }
 
     /// The requested version, for the log.
     fn version(_context: &Context<Self>) -> Option<String> {
@@ -167,6 +173,8 @@ pub(in crate::http) struct Row<D: Dialect> {
     pub(in crate::http) media_before_version: bool,
     /// Policy rules, one of which must allow the caller. Empty: anyone, or the handler checks.
     pub(in crate::http) rules: Vec<Rule>,
+    /// The description of the row in the API document.
+    pub(in crate::http) operation: Operation,
     pub(super) handler: BoxedHandler,
 }
 

@@ -7,6 +7,7 @@ pub(super) mod in_turn;
 pub(super) mod intake;
 pub(super) mod json;
 pub(super) mod large_responses;
+pub(super) mod operation;
 pub(super) mod path;
 pub(super) mod problem;
 pub(super) mod python;

@@ -12,14 +12,19 @@ use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::Map;
+use schemars::JsonSchema;
 use tower::Service;
 
 pub(in crate::http) use super::dialect::{
     BoxedHandler, BoxedResponse, Elsewhere, Media, Route, Row,
 };
 use super::dialect::{Dialect, Problem, caller, context};
+use super::operation::{Described, DescribedResponse, MakeSchema, Operation};
 use crate::auth::policy::Rule;
 use crate::http::app::App;
+
+/// The media type of JSON.
+pub(in crate::http) const JSON: &str = "application/json";
 
 /// Versions of a row in an API with a single version.
 pub(in crate::http) struct OneVersion;
@@ -56,7 +61,8 @@ macro_rules! methods {
             {
                 let rules = rule.into().into_iter().collect();
                 let row = Row::new(Method::$method, versions.into(), rules, boxed(handler));
-                Row { media: Media::$media, ..row }
+                let operation = Operation::of_handler::<H>();
+                Row { media: Media::$media, operation, ..row }
             }
         )+
     };
@@ -137,6 +143,7 @@ impl<D: Dialect> Row<D> {
             media: Media::Any,
             media_before_version: false,
             rules,
+            operation: Operation::of_handler::<()>(),
             handler,
         }
     }
@@ -160,6 +167,59 @@ impl<D: Dialect> Row<D> {
     /// needs.
     pub(in crate::http) fn or(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
+        self
+    }
+}
+
+/// Description of the row in the API document.
+impl<D: Dialect> Row<D> {
+    /// Sets the sentence about the operation.
+    pub(in crate::http) fn about(mut self, summary: &'static str) -> Self {
+        self.operation.summary = summary;
+        self
+    }
+
+    /// Adds parameters of the query.
+    pub(in crate::http) fn query(mut self, parameters: &'static dyn Described) -> Self {
+        self.operation.query.push(parameters);
+        self
+    }
+
+    /// Adds a form of the body.
+    pub(in crate::http) fn body(mut self, body: &'static dyn Described) -> Self {
+        self.operation.bodies.push(body);
+        self
+    }
+
+    /// Adds the response 200 with a JSON body.
+    pub(in crate::http) fn returns<T: JsonSchema>(self) -> Self {
+        self.returns_as::<T>(JSON)
+    }
+
+    /// Adds the response 200 with a body of another media type.
+    pub(in crate::http) fn returns_as<T: JsonSchema>(self, media_type: &'static str) -> Self {
+        let make: MakeSchema = |generator| generator.subschema_for::<T>();
+        self.responds(StatusCode::OK, Some((media_type, make)))
+    }
+
+    /// Adds the response 201 with a JSON body.
+    pub(in crate::http) fn creates<T: JsonSchema>(self) -> Self {
+        let make: MakeSchema = |generator| generator.subschema_for::<T>();
+        self.responds(StatusCode::CREATED, Some((JSON, make)))
+    }
+
+    /// Adds the response 201 without a body.
+    pub(in crate::http) fn creates_silently(self) -> Self {
+        self.responds(StatusCode::CREATED, None)
+    }
+
+    /// Adds the response 204.
+    pub(in crate::http) fn returns_nothing(self) -> Self {
+        self.responds(StatusCode::NO_CONTENT, None)
+    }
+
+    fn responds(mut self, status: StatusCode, content: Option<(&'static str, MakeSchema)>) -> Self {
+        self.operation.responses.push(DescribedResponse { status, content });
         self
     }
 }

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, Uri};
 
 use super::context::{Problem, RequestCaller, microversion};
 use super::requests::query_of;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::app::{App, CandidateOrder};
 use crate::http::placement::allocation_candidates::{order, request, respond};
@@ -20,6 +21,19 @@ const ORDER: &str = "order";
 const WEIGHT: &str = "weight";
 /// Maximum number of weights in a request.
 const WEIGHTS_MAX: usize = 32;
+/// The parameters besides those of the candidates.
+pub(super) const OWN_QUERY: [Parameter; 2] = [
+    Parameter::new(
+        ORDER,
+        ParameterKind::Word(&["none", "pack", "spread", "random", "weights"]),
+        "The order of the candidates.",
+    ),
+    Parameter::new(
+        WEIGHT,
+        ParameterKind::Texts,
+        "A class, trait or aggregate and its weight, for the order `weights`.",
+    ),
+];
 
 /// `GET /-/v1/allocation_candidates`: takes the query of `GET /allocation_candidates`, with `order`
 /// and `weight`, and returns its response.

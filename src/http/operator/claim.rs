@@ -10,9 +10,11 @@ use super::claim_faults::claim_faults;
 use super::context::{Problem, RequestCaller, microversion};
 use super::costly;
 use super::refused::rfc_3339;
+use super::requests::only_known;
 use super::views::claim::{ClaimExplanation, ClaimRefusal, ClaimedInventory, EndedHold, Holder};
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocations::{claims_of, refused};
@@ -22,11 +24,22 @@ use crate::model::Refusal;
 use crate::store::claim_check;
 use crate::world::World;
 
-/// The parameters of the query.
-const PARAMETERS: [&str; 2] = ["consumer", "holders"];
 /// Default and maximum number of holders of an inventory in a response.
 const HOLDERS: u32 = 10;
 const HOLDERS_MAX: u32 = 1000;
+/// The parameters of the query.
+pub(super) const QUERY: [Parameter; 2] = [
+    Parameter::new(
+        "consumer",
+        ParameterKind::Text,
+        "The consumer, if the body is that of `PUT /allocations/{consumer}`.",
+    ),
+    Parameter::new(
+        "holders",
+        ParameterKind::Number(1, Some(HOLDERS_MAX as usize)),
+        "Maximum number of consumers listed for an inventory.",
+    ),
+];
 
 /// `POST /-/v1/explain`: takes the body of `PUT /allocations/{consumer}` with the parameter
 /// `consumer`, or that of `POST /allocations`, and returns whether it would be refused. Writes
@@ -39,10 +52,7 @@ pub(super) async fn explain(
     let (parts, body) = request.into_parts();
     let version = microversion(&parts.headers)?;
     let query = Query::parse(parts.uri.query().map_or("", |query| query))?;
-    if let Some(other) = query.names().find(|name| !PARAMETERS.contains(name)) {
-        let known = PARAMETERS.join(", ");
-        return Err(Problem::bad_request(format!("{other} is not one of the parameters {known}")));
-    }
+    only_known(&query, &QUERY)?;
     let holders = query.number("holders", HOLDERS, 1..=HOLDERS_MAX)?;
     let body = Body(intake::read(body, &app.options).await?);
     let consumer = query.once("consumer")?;

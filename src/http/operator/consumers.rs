@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::http::Uri;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use uuid::Uuid;
 
 use super::context::{Problem, RequestCaller};
 use super::costly;
-use super::requests::without_parameters;
+use super::requests::{only_known, without_parameters};
 use super::views::consumers as view;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::intake;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::query::Query;
@@ -21,11 +23,26 @@ use crate::store::consumers::{ConsumerFilter, ConsumerPage};
 use crate::store::events::ProviderAllocations;
 use crate::store::reads::{ConsumerAllocations, TypeFilter};
 
-/// The parameters of a list.
-const PARAMETERS: [&str; 6] = ["project", "user", "type", "provider", "limit", "marker"];
 /// Default and maximum number of consumers in a list.
-const LIMIT: i64 = 1000;
-const LIMIT_MAX: i64 = 5000;
+const LIMIT: u32 = 1000;
+const LIMIT_MAX: u32 = 5000;
+/// The parameters of a list.
+pub(super) const LIST_QUERY: [Parameter; 6] = [
+    Parameter::new("project", ParameterKind::Text, "Only consumers of this project."),
+    Parameter::new("user", ParameterKind::Text, "Only consumers of this user."),
+    Parameter::new("type", ParameterKind::Text, "Only consumers of this type; `unknown`: of none."),
+    Parameter::new(
+        "provider",
+        ParameterKind::Uuid,
+        "Only consumers with allocations on this resource provider.",
+    ),
+    Parameter::new(
+        "limit",
+        ParameterKind::Number(1, Some(LIMIT_MAX as usize)),
+        "Maximum number of consumers.",
+    ),
+    Parameter::new("marker", ParameterKind::Uuid, "The last consumer of the page before."),
+];
 /// Maximum number of consumers in a request.
 const NAMED_MAX: usize = 1000;
 
@@ -48,10 +65,7 @@ pub(super) async fn list(
 }
 
 fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
-    if let Some(other) = query.names().find(|name| !PARAMETERS.contains(name)) {
-        let known = PARAMETERS.join(", ");
-        return Err(Problem::bad_request(format!("{other} is not one of the parameters {known}")));
-    }
+    only_known(query, &LIST_QUERY)?;
     let text = |name: &str| -> Result<_, Problem> { Ok(query.once(name)?.map(str::to_owned)) };
     let uuid = |name: &str| -> Result<_, Problem> {
         let invalid = |text| Problem::bad_request(format!("{name} must be a UUID, not {text}"));
@@ -69,13 +83,14 @@ fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
         },
         provider: uuid("provider")?,
         after: uuid("marker")?,
-        limit,
+        limit: limit.into(),
     })
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ConsumersBody {
+pub(super) struct ConsumersBody {
+    #[schemars(length(max = NAMED_MAX))]
     consumers: Vec<String>,
 }
 

@@ -21,7 +21,7 @@ use crate::http::placement::{self, Code};
 use crate::model::Refusal;
 
 /// An error of the operator API.
-pub(super) type Problem = api::problem::Problem<Operator>;
+pub(in crate::http) type Problem = api::problem::Problem<Operator>;
 
 /// The dialect of the operator API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

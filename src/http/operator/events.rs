@@ -12,8 +12,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::context::{Problem, RequestCaller, made_within};
+use super::requests::only_known;
 use super::views::events::{Event, Message, Notice};
 use crate::fairness::turns::{Requester, Turn};
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::Parts;
 use crate::http::app::App;
@@ -25,12 +27,19 @@ use crate::store::events::MadeBy;
 use crate::store::events::reading::{Cursor, NextEvents, Row};
 
 /// Media type of one JSON value per line.
-const LINES: &str = "application/x-ndjson";
-const SSE: &str = "text/event-stream";
+pub(super) const LINES: &str = "application/x-ndjson";
+pub(super) const SSE: &str = "text/event-stream";
 /// The number after which a client of Server-Sent Events continues.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Pause after a failed read of the database.
 const PAUSE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The parameters.
+pub(super) const FOLLOW_QUERY: [Parameter; 1] = [Parameter::new(
+    "since",
+    ParameterKind::Number(0, None),
+    "The number of the last known event.",
+)];
 
 /// Metrics of events sent, and of streams ended by the server, by reason.
 const SENT: &str = "berth_events_sent_total";
@@ -103,9 +112,7 @@ pub(super) async fn follow(
 
 /// Returns the number after which the client wants events.
 fn since(query: &Query, headers: &HeaderMap) -> Result<Option<i64>, Problem> {
-    if let Some(other) = query.names().find(|name| *name != "since") {
-        return Err(Problem::bad_request(format!("since is the only parameter (got {other})")));
-    }
+    only_known(query, &FOLLOW_QUERY)?;
     let last = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()));
     let since = query.once("since")?;
     let Some(value) = last.as_deref().or(since) else { return Ok(None) };

@@ -9,6 +9,7 @@ use super::context::{Problem, RequestCaller, microversion};
 use super::costly::{self, WORK_MAX};
 use super::explanation::explained;
 use super::views::Explanation;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
@@ -23,6 +24,12 @@ const NEAR_MISSES: &str = "near_misses";
 /// Default and maximum number of near misses in a response.
 const NEAR_MISSES_NAMED: usize = 10;
 const NEAR_MISSES_MAX: usize = 1000;
+/// The parameters besides those of the candidates.
+pub(super) const OWN_QUERY: [Parameter; 1] = [Parameter::new(
+    NEAR_MISSES,
+    ParameterKind::Number(0, Some(NEAR_MISSES_MAX)),
+    "Maximum number of near misses.",
+)];
 
 /// `GET /-/v1/explain`: takes the query of `GET /allocation_candidates`, at the microversion of the
 /// header `OpenStack-API-Version`, or at the latest.

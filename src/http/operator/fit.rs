@@ -11,6 +11,7 @@ use super::context::{Problem, RequestCaller};
 use super::costly::{self, WORK_MAX};
 use super::requests::{Requests, query_of, requests};
 use super::views::fit as view;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::unknown;
@@ -31,6 +32,26 @@ const DRAIN: &str = "drain";
 const WITHOUT: &str = "without";
 /// Maximum number of values of these parameters.
 const LEFT_OUT_MAX: usize = 1000;
+/// The parameter for the number of hosts.
+pub(super) const HOSTS_QUERY: [Parameter; 1] = [Parameter::new(
+    HOSTS,
+    ParameterKind::Number(0, Some(HOSTS_MAX)),
+    "Maximum number of hosts and groups.",
+)];
+/// The other parameters besides the requests.
+pub(super) const OWN_QUERY: [Parameter; 3] = [
+    Parameter::new(
+        BY,
+        ParameterKind::Text,
+        "How hosts are grouped: `aggregate`, or `trait:PREFIX`.",
+    ),
+    Parameter::new(DRAIN, ParameterKind::Texts, "A host that is excluded, by name or UUID."),
+    Parameter::new(
+        WITHOUT,
+        ParameterKind::Texts,
+        "An aggregate or a trait whose hosts are excluded.",
+    ),
+];
 
 /// The parameters besides the requests.
 struct FitParameters {

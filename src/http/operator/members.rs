@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::context::Problem;
@@ -13,8 +14,8 @@ use crate::http::app::App;
 use crate::store::replicas::Replica;
 
 /// The response of `GET /-/v1/members`.
-#[derive(Serialize)]
-struct Members {
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Members {
     members: Vec<Replica>,
 }
 

@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use super::context::{Problem, RequestCaller};
 use super::costly::{self, WORK_MAX};
-use super::requests::{NamedRequest, QUERY, Requests, query_of, requests};
+use super::requests::{FLAVOR, NamedRequest, QUERY, Requests, query_of, requests};
 use super::views::moves as view;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::unknown;
@@ -34,6 +35,21 @@ const VICTIM: &str = "victim";
 const VICTIMS_MAX: usize = 100;
 /// The parameter with the properties that a new host must share with the old one.
 const KEEP: &str = "keep";
+/// The parameters.
+pub(super) const QUERIES: [Parameter; 4] = [
+    Parameter::new(MAKE_ROOM_FOR, ParameterKind::Text, "A complete query for candidates."),
+    Parameter::new(FLAVOR, ParameterKind::Text, "Instead of it, a flavor, by name or id."),
+    Parameter::new(
+        KEEP,
+        ParameterKind::Text,
+        "The properties that a new host must share with the old one: `traits`, `aggregates`, both, or `nothing`.",
+    ),
+    Parameter::new(
+        VICTIM,
+        ParameterKind::Texts,
+        "Consumers that may be deleted, in order: `project:ID` or `type:NAME`.",
+    ),
+];
 /// Maximum number of hosts whose consumers are examined, and of such consumers.
 const TARGETS_MAX: usize = 64;
 const HOLDERS_MAX: HoldersMax = HoldersMax { consumers: 5000, allocations: 200_000 };

@@ -15,6 +15,7 @@ use super::costly;
 use super::requests::without_parameters;
 use super::views::refused as view;
 use crate::http::api::extract::path_parts;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::query::pairs;
 use crate::http::api::refused::{Kind, RefusalFacts, Refused, RefusedRequests, Status};
 use crate::http::api::reply::Reply;
@@ -24,6 +25,22 @@ use crate::model::Bug;
 /// Default and maximum number of requests in a list.
 const LISTED: usize = 50;
 const LISTED_MAX: usize = 1000;
+/// The parameters of the list.
+pub(super) const LIST_QUERY: [Parameter; 5] = [
+    Parameter::new(
+        "kind",
+        ParameterKind::Text,
+        "Only requests of this kind, such as `candidates` or `claim`.",
+    ),
+    Parameter::new("project", ParameterKind::Text, "Only requests of this project."),
+    Parameter::new("user", ParameterKind::Text, "Only requests of this user."),
+    Parameter::new("seconds", ParameterKind::Number(0, None), "Only requests of the last seconds."),
+    Parameter::new(
+        "limit",
+        ParameterKind::Number(1, Some(LISTED_MAX)),
+        "Maximum number of requests.",
+    ),
+];
 /// Maximum number of requests with one id that are shown in detail.
 pub(in crate::http) const SHOWN_MAX: usize = 20;
 /// Number of requests that are examined while the list is locked.
@@ -198,7 +215,8 @@ fn summary(refused: &Refused) -> view::RefusedRequest {
 pub(in crate::http) fn details(refused: &Refused) -> view::RefusedDetails {
     let mut details = view::RefusedDetails {
         request: summary(refused),
-        body: refused.body.as_deref().map(read),
+        // Refused before it was parsed, a body may be no JSON.
+        body: refused.body.as_deref().and_then(|body| serde_json::from_str(body).ok()),
         body_bytes: refused.body_bytes,
         explanation: None,
         faults: None,
@@ -212,7 +230,7 @@ pub(in crate::http) fn details(refused: &Refused) -> view::RefusedDetails {
     details
 }
 
-/// Parses JSON that was written by this process, or checked on arrival.
+/// Parses JSON that was written by this process.
 fn read<T: DeserializeOwned>(json: &str) -> T {
     serde_json::from_str(json)
         .unwrap_or_else(|error| Bug::raise(format!("a kept text is not what it was: {error}")))

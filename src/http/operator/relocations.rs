@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -41,9 +42,9 @@ const HOSTS_MAX: usize = 100;
 const ROOM_MAX: u32 = 1000;
 
 /// The body of both operations.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RelocationBody {
+pub(super) struct RelocationBody {
     /// Hosts, by name or UUID.
     #[serde(default)]
     hosts: Vec<String>,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, Uri};
 
 use super::context::{Problem, microversion};
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::app::App;
 use crate::http::placement::allocation_candidates::{keep_out, request, unknown};
 use crate::http::placement::microversion::Microversion;
@@ -22,6 +23,11 @@ use crate::world::World;
 /// The parameters that name requests: a complete query, or a flavor by name or id.
 pub(super) const QUERY: &str = "query";
 pub(super) const FLAVOR: &str = "flavor";
+/// The parameters that name requests.
+pub(super) const REQUESTS_QUERY: [Parameter; 2] = [
+    Parameter::new(QUERY, ParameterKind::Texts, "A complete query for candidates."),
+    Parameter::new(FLAVOR, ParameterKind::Texts, "A flavor, by name or id."),
+];
 /// Maximum number of requests in one query.
 pub(super) const REQUESTS_MAX: usize = 32;
 
@@ -60,6 +66,15 @@ impl Requests {
 /// Parses the query of a URI.
 pub(in crate::http) fn query_of(uri: &Uri) -> Result<Query, Problem> {
     uri.query().map_or_else(|| Ok(Query::default()), |text| Ok(Query::parse(text)?))
+}
+
+/// Rejects other query parameters than these.
+pub(super) fn only_known(query: &Query, known: &[Parameter]) -> Result<(), Problem> {
+    let Some(other) = query.names().find(|name| known.iter().all(|it| it.name != *name)) else {
+        return Ok(());
+    };
+    let known = known.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
+    Err(Problem::bad_request(format!("{other} is not one of the parameters {known}")))
 }
 
 /// Rejects query parameters of an operation that takes none.

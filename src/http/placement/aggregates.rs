@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -11,6 +12,7 @@ use super::extract::{ProviderPath, generation_changed};
 use super::microversion::{AGGREGATES_GENERATION, Ladder, Microversion};
 use super::problem::{Problem, RefusedAs as _};
 use super::schema::{Schema, Shape, array, integer, object, uuid};
+use super::since::Since;
 use super::spelling::any_uuid;
 use crate::http::api::extract::Changing;
 use crate::http::api::python::text_repr;
@@ -21,7 +23,7 @@ use crate::model::{Generation, Refusal};
 use crate::store::aggregates::ReplaceAggregates;
 
 /// Schema of `PUT .../aggregates`: a list of UUIDs; from 1.19, an object with the generation.
-static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     Ladder::from(array().of(uuid()).with("uniqueItems", true))
         .then(AGGREGATES_GENERATION, |list| {
             object()
@@ -108,16 +110,18 @@ fn spelled(name: &str) -> Result<(Uuid, String), Problem> {
     Ok((uuid, name.to_owned()))
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+/// The aggregates of a provider.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Aggregates")]
+pub(super) struct View<'a> {
     aggregates: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_provider_generation: Option<Generation>,
+    #[serde(skip_serializing_if = "Since::is_hidden")]
+    resource_provider_generation: Since<{ AGGREGATES_GENERATION.minor() }, Generation>,
 }
 
 impl<'a> View<'a> {
     fn of(aggregates: &'a [String], generation: Generation, microversion: Microversion) -> Self {
-        let resource_provider_generation = microversion.show(AGGREGATES_GENERATION, generation);
+        let resource_provider_generation = Since::at(microversion, generation);
         Self { aggregates, resource_provider_generation }
     }
 }

@@ -5,10 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::body::{Body, Integer, Ordered};
+use super::body::{Body, Integer};
 use super::extract::{ClassPath, ProviderPath, Target};
 use super::microversion::{Ladder, Microversion, RESERVED_WHOLE};
 use super::names::NAME;
@@ -16,6 +17,7 @@ use super::problem::{Code, Problem, RefusedAs as _};
 use super::resource_providers;
 use super::schema::{Schema, Shape, integer, map, number, object, string};
 use crate::http::api::extract::Changing;
+use crate::http::api::json::Ordered;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::external_url::ExternalUrl;
@@ -30,17 +32,17 @@ use crate::world::{Provider, World};
 const RATIO_MAX: f64 = 3.402_82e38;
 
 /// Schema of `POST .../inventories`.
-static CREATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
+pub(super) static CREATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
     terms().require("resource_class", string().with("pattern", NAME)).closed().for_bodies()
 });
 
 /// Schema of `PUT .../inventories/{resource_class}`.
-static UPDATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
+pub(super) static UPDATE_BODY: LazyLock<Schema> = LazyLock::new(|| {
     terms().require("resource_provider_generation", integer()).closed().for_bodies()
 });
 
 /// Schema of `PUT .../inventories`.
-static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| replace_body().for_bodies());
+pub(super) static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| replace_body().for_bodies());
 
 /// Schema of all inventories of a provider.
 pub(super) fn replace_body() -> Shape {
@@ -358,8 +360,10 @@ fn one(inventory: &Inventory, generation: Generation) -> Reply {
     })
 }
 
-#[derive(Serialize)]
-struct List {
+/// The inventories of a provider, by resource class.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Inventories")]
+pub(super) struct List {
     resource_provider_generation: Generation,
     inventories: BTreeMap<String, View>,
 }
@@ -372,16 +376,19 @@ impl List {
     }
 }
 
-#[derive(Serialize)]
-struct One {
+/// The inventory of a resource class.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "InventoryOfClass")]
+pub(super) struct One {
     #[serde(flatten)]
     inventory: View,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_provider_generation: Option<Generation>,
 }
 
-/// View of an inventory.
-#[derive(Serialize)]
+/// An inventory.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Inventory")]
 struct View {
     total: i32,
     reserved: i32,

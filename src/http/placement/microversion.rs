@@ -9,6 +9,7 @@ use std::ops::{Range, RangeFrom, RangeFull};
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
+use crate::http::api::operation::VersionBounds;
 use crate::model::Bug;
 
 /// The version header of requests and responses.
@@ -143,6 +144,16 @@ pub(in crate::http) enum Unacceptable {
 }
 
 impl Microversion {
+    /// Returns the version `1.minor`, in constant expressions about types of responses.
+    pub(super) const fn of_minor(minor: u8) -> Self {
+        Self(minor)
+    }
+
+    /// Returns `N` of `1.N`.
+    pub(super) const fn minor(self) -> u8 {
+        self.0
+    }
+
     /// Returns the requested version; the oldest if there is no header.
     pub(in crate::http) fn from_headers(headers: &HeaderMap) -> Result<Self, Unacceptable> {
         let lines = headers.get_all(HEADER).into_iter().map(HeaderValue::as_bytes);
@@ -244,6 +255,12 @@ impl From<Range<Microversion>> for Versions {
 }
 
 impl Versions {
+    /// Returns the bounds, for the API document.
+    pub(in crate::http) fn bounds(self) -> VersionBounds {
+        let last = self.until.map(|until| Microversion(until.0.saturating_sub(1)).to_string());
+        VersionBounds { first: (self.from != INITIAL).then(|| self.from.to_string()), last }
+    }
+
     /// Returns whether the range contains the version.
     pub(in crate::http) fn contain(self, version: Microversion) -> bool {
         version.has(self.from) && self.until.is_none_or(|until| !version.has(until))
@@ -283,6 +300,14 @@ impl<T> Ladder<T> {
     pub(in crate::http) fn map<U>(self, make: impl Fn(T) -> U) -> Ladder<U> {
         let steps = self.steps.into_iter().map(|(since, rung)| (since, make(rung))).collect();
         Ladder { first: make(self.first), steps }
+    }
+
+    /// Returns every form with its versions.
+    pub(in crate::http) fn forms(&self) -> impl Iterator<Item = (Versions, &T)> {
+        let froms = std::iter::once(INITIAL).chain(self.steps.iter().map(|(since, _)| *since));
+        let untils = self.steps.iter().map(|(since, _)| Some(*since)).chain([None]);
+        let forms = std::iter::once(&self.first).chain(self.steps.iter().map(|(_, form)| form));
+        froms.zip(untils).map(|(from, until)| Versions { from, until }).zip(forms)
     }
 
     /// Returns the value at a version.

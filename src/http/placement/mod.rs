@@ -31,6 +31,7 @@ pub(super) mod resource_providers;
 mod root;
 mod routes;
 mod schema;
+mod since;
 pub(super) mod spelling;
 mod traits;
 mod usages;
@@ -43,6 +44,7 @@ use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use schemars::{Schema, SchemaGenerator};
 use serde_json::json;
 
 use self::accept::{Accept, JSON};
@@ -53,7 +55,8 @@ use self::microversion::{Microversion, Unacceptable, Versions};
 pub(super) use self::problem::{Code, Problem, RefusedAs};
 use self::problem::{Recipient, is_absence};
 use super::api;
-use super::api::dialect::{Context, Dialect, Row, caller, context};
+use super::api::dialect::{Context, Dialect, Route, Row, caller, context};
+use super::api::operation::{Described, VersionBounds};
 use super::app::{App, Options};
 use super::layers::service::HttpService;
 use crate::http::api::status::title;
@@ -63,6 +66,38 @@ use crate::model::Refusal;
 pub(super) fn service(app: &Arc<App>) -> HttpService {
     let table = routes::table().into_iter().map(refused::keeping_refused_writes);
     api::service(app, [routes::root()], table)
+}
+
+/// Returns the routes, for the API document.
+pub(super) fn described_routes() -> Vec<Route<Placement>> {
+    let mut all = vec![routes::root()];
+    all.extend(routes::table());
+    all
+}
+
+/// Returns the parameters of `GET /allocation_candidates`, for the API document.
+pub(super) fn candidates_query() -> &'static dyn Described {
+    &allocation_candidates::LIST_QUERY
+}
+
+/// Returns the parameters of `GET /resource_providers`, for the API document.
+pub(super) fn providers_query() -> &'static dyn Described {
+    &resource_providers::LIST_QUERY
+}
+
+/// Returns the body of `PUT /allocations/{consumer}`, for the API document.
+pub(super) fn claim_body() -> &'static dyn Described {
+    &allocations::request::REPLACE_BODY
+}
+
+/// Returns the body of `POST /allocations`, for the API document.
+pub(super) fn claims_body() -> &'static dyn Described {
+    &allocations::request::REPLACE_MANY_BODY
+}
+
+/// Makes the schema of an error.
+pub(super) fn describe_errors(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<problem::Errors<'_>>()
 }
 
 /// Writes an error that occurs before the API handles the request.
@@ -81,16 +116,16 @@ pub(super) fn error_body(
     code: Option<Code>,
     request_id: &str,
 ) -> String {
-    let mut error = json!({
-        "status": status.as_u16(),
-        "title": title(status),
-        "detail": detail,
-        "request_id": request_id,
-    });
-    if let Some((code, error)) = code.zip(error.as_object_mut()) {
-        error.insert("code".to_owned(), json!(code));
-    }
-    json!({"errors": [error]}).to_string()
+    let error = problem::ErrorView {
+        status: status.as_u16(),
+        title: title(status),
+        detail,
+        code,
+        request_id,
+        max_version: None,
+        min_version: None,
+    };
+    json!(problem::Errors { errors: [error] }).to_string()
 }
 
 impl Offered {
@@ -160,6 +195,10 @@ impl Dialect for Placement {
         if let Some(microversion) = context.facts.microversion.get() {
             microversion.describe(response);
         }
+    }
+
+    fn bounds(versions: &Versions) -> VersionBounds {
+        versions.bounds()
     }
 
     fn version(context: &Context<Self>) -> Option<String> {

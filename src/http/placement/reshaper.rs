@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::allocations::{claim_refused, request};
-use super::body::{Body, Integer, Ordered};
+use super::body::{Body, Integer};
 use super::extract::no_provider;
 use super::inventories::{self, InventoriesBody};
 use super::microversion::{Ladder, Microversion};
@@ -14,6 +14,7 @@ use super::problem::{Code, Problem, RefusedAs as _};
 use super::schema::{Schema, map, object};
 use super::spelling::dashed_uuid;
 use crate::http::api::extract::Changing;
+use crate::http::api::json::Ordered;
 use crate::http::api::reply::Reply;
 use crate::model::Refusal;
 use crate::model::claim::Reshaping;
@@ -21,7 +22,7 @@ use crate::model::effort::steps;
 use crate::store::allocations::Reshape;
 
 /// Schema of `POST /reshaper`.
-static BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+pub(super) static BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     request::by_consumer(0).map(|allocations| {
         let by_provider = map().each(UUID, inventories::replace_body());
         object()

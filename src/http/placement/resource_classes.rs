@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,6 +12,7 @@ use super::body::Body;
 use super::extract::NamePath;
 use super::names::{CUSTOM, LONGEST};
 use super::problem::{Problem, RefusedAs as _};
+use super::resource_providers::Link;
 use super::schema::{Schema, object, string};
 use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
@@ -20,7 +22,7 @@ use crate::model::Refusal;
 use crate::store::resource_classes::{DeleteClass, EnsureClass, RenameClass};
 
 /// Schema of `POST /resource_classes`, and until 1.6 of `PUT /resource_classes/{name}`.
-static BODY: LazyLock<Schema> = LazyLock::new(|| {
+pub(super) static BODY: LazyLock<Schema> = LazyLock::new(|| {
     let name = string().with("pattern", CUSTOM).with("maxLength", LONGEST);
     object().require("name", name).closed().for_bodies()
 });
@@ -128,21 +130,19 @@ fn path(name: &str) -> String {
     format!("/resource_classes/{name}")
 }
 
-#[derive(Serialize)]
-struct List<'a> {
+/// A list of resource classes.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "ResourceClasses")]
+pub(super) struct List<'a> {
     resource_classes: Vec<View<'a>>,
 }
 
-#[derive(Serialize)]
-struct View<'a> {
+/// A resource class.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "ResourceClass")]
+pub(super) struct View<'a> {
     name: &'a str,
     links: [Link; 1],
-}
-
-#[derive(Serialize)]
-struct Link {
-    rel: &'static str,
-    href: String,
 }
 
 impl<'a> View<'a> {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -15,6 +16,7 @@ use super::microversion::{
 use super::problem::{Code, Problem, RefusedAs as _};
 use super::query::{self, Grammar, Query};
 use super::schema::{Schema, Shape, any_of, null, object, string, uuid};
+use super::since::Since;
 use super::spelling::{any_uuid, dashed_uuid};
 use crate::http::api::extract::Changing;
 use crate::http::api::in_turn::work_in;
@@ -32,7 +34,7 @@ use crate::world::{Provider, World};
 const SLOTS_AT_ONCE: u32 = 1024;
 
 /// Schema of the query of `GET /resource_providers`.
-static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+pub(super) static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     Ladder::from(object().allow("name", string()).allow("uuid", uuid()).closed())
         .then(MEMBER_OF, |query| query.allow("member_of", string()))
         .then(RESOURCES_QUERY, |query| query.allow("resources", string()))
@@ -42,11 +44,11 @@ static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
 });
 
 /// Schema of `POST /resource_providers`.
-static CREATE_BODY: LazyLock<Ladder<Schema>> =
+pub(super) static CREATE_BODY: LazyLock<Ladder<Schema>> =
     LazyLock::new(|| create_body().map(Shape::for_bodies));
 
 /// Schema of `PUT /resource_providers/{uuid}`: the same without the UUID.
-static UPDATE_BODY: LazyLock<Ladder<Schema>> =
+pub(super) static UPDATE_BODY: LazyLock<Ladder<Schema>> =
     LazyLock::new(|| create_body().map(|body| body.without("uuid").for_bodies()));
 
 fn create_body() -> Ladder<Shape> {
@@ -301,32 +303,32 @@ pub(super) fn path(uuid: Uuid) -> String {
     format!("/resource_providers/{uuid}")
 }
 
-#[derive(Serialize)]
-struct List<'a> {
+/// A list of providers.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "ResourceProviders")]
+pub(super) struct List<'a> {
     resource_providers: Vec<View<'a>>,
 }
 
-/// View of a provider.
-#[derive(Serialize)]
-#[expect(
-    clippy::option_option,
-    reason = "what is not shown is left out, what is shown may be null"
-)]
-struct View<'a> {
+/// A resource provider.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "ResourceProvider")]
+pub(super) struct View<'a> {
     uuid: Uuid,
     name: &'a str,
     generation: Generation,
     links: Vec<Link>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent_provider_uuid: Option<Option<Uuid>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    root_provider_uuid: Option<Uuid>,
+    #[serde(skip_serializing_if = "Since::is_hidden")]
+    parent_provider_uuid: Since<{ NESTED_PROVIDERS.minor() }, Option<Uuid>>,
+    #[serde(skip_serializing_if = "Since::is_hidden")]
+    root_provider_uuid: Since<{ NESTED_PROVIDERS.minor() }, Uuid>,
 }
 
-#[derive(Serialize)]
-struct Link {
-    rel: &'static str,
-    href: String,
+/// A link to a resource.
+#[derive(JsonSchema, Serialize)]
+pub(in crate::http) struct Link {
+    pub(in crate::http) rel: &'static str,
+    pub(in crate::http) href: String,
 }
 
 impl<'a> View<'a> {
@@ -338,8 +340,8 @@ impl<'a> View<'a> {
             name: provider.name(),
             generation: provider.generation(),
             links: links(provider.uuid(), external_url, microversion),
-            parent_provider_uuid: microversion.show(NESTED_PROVIDERS, parent),
-            root_provider_uuid: microversion.show(NESTED_PROVIDERS, root),
+            parent_provider_uuid: Since::at(microversion, parent),
+            root_provider_uuid: Since::at(microversion, root),
         }
     }
 
@@ -353,8 +355,8 @@ impl<'a> View<'a> {
             name: &record.name,
             generation: record.generation,
             links: links(record.uuid, external_url, microversion),
-            parent_provider_uuid: microversion.show(NESTED_PROVIDERS, record.parent),
-            root_provider_uuid: microversion.show(NESTED_PROVIDERS, record.root),
+            parent_provider_uuid: Since::at(microversion, record.parent),
+            root_provider_uuid: Since::at(microversion, record.root),
         }
     }
 }

@@ -2,14 +2,16 @@
 //!
 //! A [`Shape`] is a schema being built, keyword by keyword; the order of keywords matters, because
 //! it decides which of several violations is reported. A [`Schema`] is compiled.
-//!
-//! [`Ladder`]: super::microversion::Ladder
+
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use super::microversion::{Ladder, Versions};
 use super::spelling::{any_uuid, dashed_uuid};
 use super::validation::{IsUuid, Node};
 use super::wording;
+use crate::http::api::operation::{Described, DescribedForm, VersionBounds};
 
 /// A schema being built.
 #[derive(Clone, Debug, PartialEq)]
@@ -146,12 +148,12 @@ impl Shape {
 
     /// Compiles the schema for bodies: a UUID may have any notation.
     pub(super) fn for_bodies(self) -> Schema {
-        Schema::new(&self.0.into(), |text| any_uuid(text).is_some())
+        Schema::new(self.0.into(), |text| any_uuid(text).is_some())
     }
 
     /// Compiles the schema for queries: a UUID has dashes.
     pub(super) fn for_queries(self) -> Schema {
-        Schema::new(&self.0.into(), |text| dashed_uuid(text).is_some())
+        Schema::new(self.0.into(), |text| dashed_uuid(text).is_some())
     }
 }
 
@@ -159,16 +161,34 @@ impl Shape {
 #[derive(Debug)]
 pub(super) struct Schema {
     node: Node,
+    json: Value,
 }
 
 impl Schema {
     #[expect(clippy::expect_used, reason = "the schemas are constants, and tests build each")]
-    fn new(shape: &Value, is_uuid: IsUuid) -> Self {
-        Self { node: Node::new(shape, is_uuid).expect("a schema of ours is a schema") }
+    fn new(json: Value, is_uuid: IsUuid) -> Self {
+        Self { node: Node::new(&json, is_uuid).expect("a schema of ours is a schema"), json }
     }
 
     /// Checks a value. The error is in the words of the reference.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
         self.node.violation(value).map_or(Ok(()), |violation| Err(wording::text(&violation)))
+    }
+}
+
+impl Described for LazyLock<Schema> {
+    fn forms(&self) -> Vec<DescribedForm> {
+        vec![DescribedForm { versions: VersionBounds::default(), schema: self.json.clone() }]
+    }
+}
+
+impl Described for LazyLock<Ladder<Schema>> {
+    fn forms(&self) -> Vec<DescribedForm> {
+        let ladder = Ladder::forms(self);
+        let form = |(versions, schema): (Versions, &Schema)| DescribedForm {
+            versions: versions.bounds(),
+            schema: schema.json.clone(),
+        };
+        ladder.map(form).collect()
     }
 }

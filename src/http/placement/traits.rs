@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ use crate::store::traits::{DeleteTrait, EnsureTrait, ReplaceTraits};
 use crate::world::World;
 
 /// Schema of the query of `GET /traits`.
-static LIST_QUERY: LazyLock<Schema> = LazyLock::new(|| {
+pub(super) static LIST_QUERY: LazyLock<Schema> = LazyLock::new(|| {
     object().allow("name", string()).allow("associated", string()).closed().for_queries()
 });
 
@@ -32,7 +33,7 @@ static CUSTOM_TRAIT: LazyLock<Schema> =
     LazyLock::new(|| string().length(1, LONGEST).with("pattern", CUSTOM).for_bodies());
 
 /// Schema of `PUT .../traits`.
-static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| {
+pub(super) static REPLACE_BODY: LazyLock<Schema> = LazyLock::new(|| {
     object()
         .require("traits", array().of(string().length(1, LONGEST)))
         .require("resource_provider_generation", integer())
@@ -251,8 +252,10 @@ fn changed(world: &World, traits: &[TraitId], app: &App) -> i64 {
     changes.max().unwrap_or_else(|| app.now())
 }
 
-#[derive(Serialize)]
-struct View<'w> {
+/// Traits; those of a provider with its generation.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Traits")]
+pub(super) struct View<'w> {
     traits: Vec<&'w str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_provider_generation: Option<Generation>,

@@ -3,8 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::extract::State;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::extract::{ProviderPath, RequestCaller};
 use super::microversion::{CONSUMER_TYPE, Ladder, Microversion};
@@ -12,14 +12,16 @@ use super::names::LONGEST;
 use super::problem::Problem;
 use super::query::Query;
 use super::schema::{Schema, Shape, object, string};
+use super::since::Since;
 use crate::auth::policy::rule;
+use crate::http::api::json::Ordered;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::{Bug, Generation};
 use crate::store::reads::{TypeFilter, UsageFilter, UsageOfType};
 
 /// Schema of the query of `GET /usages`.
-static TOTAL_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+pub(super) static TOTAL_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     let text = || string().length(1, LONGEST);
     let kind = string().with("pattern", "^[A-Z0-9_]+$|^all|^unknown$").length(1, LONGEST);
     Ladder::from(object().require("project_id", text()).allow("user_id", text()).closed())
@@ -34,10 +36,9 @@ pub(super) async fn of_provider(
 ) -> Result<Reply, Problem> {
     let world = app.store.world().await?;
     let provider = path.provider_or(&world, |missing| format!("{missing}: {missing}"))?;
-    let usages = provider
-        .inventories()
-        .map(|row| (world.name_of_class(row.class).to_owned(), Value::from(row.used)));
-    let usages = usages.collect();
+    let usages = provider.inventories();
+    let usages = usages.map(|row| (world.name_of_class(row.class).to_owned(), row.used));
+    let usages = Ordered(usages.collect());
     let view = OfProvider { resource_provider_generation: provider.generation(), usages };
     Ok(Reply::json(&view).modified(app.now()))
 }
@@ -67,36 +68,44 @@ pub(super) async fn total(
     };
     let of_all = filter.consumer_type == TypeFilter::All;
     let usages = app.store.usages(filter).await?;
-    let usages = if by_type { by_types(&usages, of_all) } else { together(&usages) };
+    let usages = if by_type {
+        TotalUsages::ByType(Since::at(microversion, by_types(usages, of_all)))
+    } else {
+        TotalUsages::ByClass(Ordered(usages.into_iter().flat_map(|it| it.resources).collect()))
+    };
     Ok(Reply::json(&Total { usages }).modified(app.now()))
 }
 
-fn together(usages: &[UsageOfType]) -> Map<String, Value> {
-    usages.iter().flat_map(resources).collect()
-}
-
-fn by_types(usages: &[UsageOfType], of_all: bool) -> Map<String, Value> {
+fn by_types(usages: Vec<UsageOfType>, of_all: bool) -> Ordered<Ordered<i64>> {
     let nameless = if of_all { "all" } else { "unknown" };
-    let used = usages.iter().filter(|usage| !usage.resources.is_empty());
-    let entries = used.map(|usage| {
-        let count = ("consumer_count".to_owned(), Value::from(usage.consumers));
-        let sums: Map<_, _> = resources(usage).chain([count]).collect();
-        (usage.consumer_type.as_deref().unwrap_or(nameless).to_owned(), Value::from(sums))
+    let used = usages.into_iter().filter(|usage| !usage.resources.is_empty());
+    let entries = used.map(|UsageOfType { consumer_type, resources, consumers }| {
+        let count = ("consumer_count".to_owned(), consumers);
+        let sums = resources.into_iter().chain([count]).collect();
+        (consumer_type.unwrap_or_else(|| nameless.to_owned()), Ordered(sums))
     });
-    entries.collect()
+    Ordered(entries.collect())
 }
 
-fn resources(usage: &UsageOfType) -> impl Iterator<Item = (String, Value)> {
-    usage.resources.iter().map(|(class, sum)| (class.clone(), Value::from(*sum)))
-}
-
-#[derive(Serialize)]
-struct OfProvider {
+/// Allocated amounts on a provider, by resource class.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "ProviderUsages")]
+pub(super) struct OfProvider {
     resource_provider_generation: Generation,
-    usages: Map<String, Value>,
+    usages: Ordered<i64>,
 }
 
-#[derive(Serialize)]
-struct Total {
-    usages: Map<String, Value>,
+/// Allocated amounts of a project.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Usages")]
+pub(super) struct Total {
+    usages: TotalUsages,
+}
+
+/// Amounts by resource class, or by consumer type and resource class, with the number of consumers of the type.
+#[derive(JsonSchema, Serialize)]
+#[serde(untagged)]
+enum TotalUsages {
+    ByClass(Ordered<i64>),
+    ByType(Since<{ CONSUMER_TYPE.minor() }, Ordered<Ordered<i64>>>),
 }

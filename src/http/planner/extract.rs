@@ -19,6 +19,7 @@ use crate::http::api::dialect::caller;
 use crate::http::api::dialect::context;
 use crate::http::api::extract::{Changing, path_parts};
 use crate::http::api::intake;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::app::{App, PlannerSettings};
 use crate::http::layers::identity::Caller;
 use crate::planning::{PlanRef, Planning};
@@ -152,6 +153,20 @@ impl FromRequestParts<Arc<App>> for Planning {
 
 /// Maximum number of alternative placements that a dry run may request.
 const ALTERNATIVES_MAX: usize = 10;
+
+/// The parameters of requests that choose hosts.
+pub(super) static TERMS_QUERY: [Parameter; 2] = [
+    Parameter::new(
+        "dry_run",
+        ParameterKind::Word(&["true", "false"]),
+        "Chooses hosts and writes nothing.",
+    ),
+    Parameter::new(
+        "alternatives",
+        ParameterKind::Number(1, Some(ALTERNATIVES_MAX)),
+        "Number of further placements in the response, in a dry run.",
+    ),
+];
 
 /// The query: names and values, in order.
 #[derive(Clone, Debug)]

@@ -5,13 +5,18 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use futures_util::future::try_join_all;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::extract::{GroupPath, JsonObject, MemberPath, Tenant};
 use super::mount::Mount;
 use super::problem::Problem;
-use super::schema::{self, BodyKey, Check, DESCRIPTION_MAX, NAME_MAX, Object, optional, required};
+use super::schema::{
+    self, BodyKey, Check, DESCRIPTION_MAX, NAME_MAX, Object, TEXTS, optional, required,
+};
+use super::views::GroupView;
 use crate::http::api::extract::Changing;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
@@ -27,20 +32,40 @@ const MEMBERS_MAX: usize = 1000;
 /// Maximum number of concurrent Keystone lookups for a request.
 const QUESTIONS_MAX: usize = 16;
 
-const CREATE: [BodyKey; 4] = [
+pub(super) static CREATE: [BodyKey; 4] = [
     optional("description", Check::TextOrNull(DESCRIPTION_MAX)),
-    optional("level", Check::Custom("group_level", level)),
-    required("name", Check::Custom("group_name_type", name)),
-    required("type", Check::Custom("group_type", kind)),
+    optional(
+        "level",
+        Check::Custom("group_level", level, r#"{"enum": ["host", "rack", "cluster"]}"#),
+    ),
+    required("name", Check::Custom("group_name_type", name, r#"{"type": "string"}"#)),
+    required(
+        "type",
+        Check::Custom("group_type", kind, r#"{"enum": ["affinity", "diversity", "exclusivity"]}"#),
+    ),
 ];
-const UPDATE: [BodyKey; 1] = [required("description", Check::TextOrNull(DESCRIPTION_MAX))];
-const MEMBERS: [BodyKey; 1] = [required("members", Check::Custom("array", members))];
+pub(super) static UPDATE: [BodyKey; 1] =
+    [required("description", Check::TextOrNull(DESCRIPTION_MAX))];
+pub(super) static MEMBERS: [BodyKey; 1] =
+    [required("members", Check::Custom("array", members, TEXTS))];
+
+/// All groups.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Groups {
+    groups: Vec<GroupView>,
+}
+
+/// A group.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct WrappedGroup {
+    group: GroupView,
+}
 
 /// `GET /v1/groups`
 pub(super) async fn list(State(app): State<Arc<App>>, mount: Mount) -> Result<Reply, Problem> {
     let groups = app.store.groups().await?;
-    let views: Vec<Value> = groups.iter().map(|group| mount.group(group)).collect();
-    Ok(Reply::json(&json!({"groups": views})))
+    let groups = groups.iter().map(|group| mount.group(group)).collect();
+    Ok(Reply::json(&Groups { groups }))
 }
 
 /// `POST /v1/groups`: creates a group without members. Its name must be unique, and without a level
@@ -84,7 +109,7 @@ pub(super) async fn show(
     mount: Mount,
     path: GroupPath,
 ) -> Result<Reply, Problem> {
-    Ok(Reply::json(&json!({"group": mount.group(&found(&app, &path).await?)})))
+    Ok(Reply::json(&WrappedGroup { group: mount.group(&found(&app, &path).await?) }))
 }
 
 /// `PUT /v1/groups/{group}`: changes the description, the only mutable property.

@@ -31,6 +31,7 @@ use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::Response;
+use schemars::{Schema, SchemaGenerator};
 
 use self::context::{allowed, permit, project};
 use self::dialect::Planner;
@@ -38,7 +39,7 @@ use self::extract::Query;
 use self::mount::Mount;
 use self::problem::Problem;
 use super::api;
-use super::api::dialect::{Context, Dialect, Row, context};
+use super::api::dialect::{Context, Dialect, Route, Row, context};
 use super::api::query;
 use super::api::routes::OneVersion;
 use super::app::{App, Options};
@@ -50,6 +51,16 @@ use crate::model::Refusal;
 /// Creates the service of the API.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
     api::service(app, [routes::root()], routes::table())
+}
+
+/// Returns the routes that no other API has, for the API document.
+pub(super) fn described_routes() -> Vec<Route<Planner>> {
+    routes::table()
+}
+
+/// Makes the schema of an error.
+pub(super) fn describe_errors(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<problem::ErrorBody<'_>>()
 }
 
 /// Writes an error that occurs before the API handles the request.

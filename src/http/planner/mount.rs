@@ -8,7 +8,7 @@ use axum::http::Extensions;
 use serde_json::{Value, json};
 
 use super::problem::Problem;
-use super::views;
+use super::views::{self, GroupView, PlacementView, Plan};
 use crate::http::api::path;
 use crate::planner::group::StoredGroup;
 use crate::planner::plan::Placement;
@@ -32,14 +32,14 @@ impl Mount {
         if path::prefix(extensions) == COMPAT { Self::Compat } else { Self::Document }
     }
 
-    pub(super) fn plan(self, view: Value) -> Value {
+    pub(super) fn plan(self, view: Plan) -> Value {
         match self {
-            Self::Document => view,
-            Self::Compat => json!({"plan": views::strip(view)}),
+            Self::Document => json!(view),
+            Self::Compat => json!({"plan": view.strip()}),
         }
     }
 
-    pub(super) fn plans(self, views: &[Value]) -> Value {
+    pub(super) fn plans(self, views: &[Plan]) -> Value {
         match self {
             Self::Document => json!(views),
             Self::Compat => json!({"plans": views}),
@@ -62,12 +62,12 @@ impl Mount {
         row: &Placement,
         location: Option<&str>,
     ) -> Result<Value, Failure> {
-        self.placement_fields(row, location).map(|fields| self.around_placement(fields))
+        self.placement_fields(row, location).map(|fields| self.around_placement(&fields))
     }
 
-    fn around_placement(self, fields: Value) -> Value {
+    fn around_placement(self, fields: &PlacementView) -> Value {
         match self {
-            Self::Document => fields,
+            Self::Document => json!(fields),
             Self::Compat => json!({"placement": fields}),
         }
     }
@@ -80,12 +80,12 @@ impl Mount {
         self,
         row: &Placement,
         location: Option<&str>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<PlacementView, Failure> {
         let mut view = views::placement(row, location);
-        if let (Self::Compat, Some(fields)) = (self, view.as_object_mut()) {
-            fields.insert("resource_id".to_owned(), json!(row.resource_id));
-            fields.insert("metadata".to_owned(), Value::Object(views::metadata(row)?));
-            fields.insert("reserved".to_owned(), json!(row.reserved == Some(true)));
+        if self == Self::Compat {
+            view.resource_id = Some(row.resource_id.clone());
+            view.metadata = Some(views::metadata(row)?);
+            view.reserved = Some(row.reserved == Some(true));
         }
         Ok(view)
     }
@@ -100,20 +100,15 @@ impl Mount {
             Some(row) => self.placement_fields(row, host)?,
             None => views::unplanned(host, id),
         };
-        if let Some(fields) = view.as_object_mut() {
-            fields.insert("current_location".to_owned(), json!(it.present));
-        }
-        Ok(self.around_placement(view))
+        view.current_location = Some(it.present.clone());
+        Ok(self.around_placement(&view))
     }
 
-    pub(super) fn group(self, group: &StoredGroup) -> Value {
+    pub(super) fn group(self, group: &StoredGroup) -> GroupView {
         let mut view = views::group(group);
-        if let (Self::Compat, Some(fields)) = (self, view.as_object_mut()) {
-            fields.insert("level".to_owned(), group.effective_level().name().into());
-            fields.insert(
-                "description".to_owned(),
-                group.description.as_deref().unwrap_or_default().into(),
-            );
+        if self == Self::Compat {
+            view.level = Some(group.effective_level().name());
+            view.description.get_or_insert_default();
         }
         view
     }

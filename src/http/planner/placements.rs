@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::extract::{JsonObject, PlacementPath, Query, Tenant};
 use super::plans::{list_of, terms, text, texts};
 use super::problem::Problem;
-use super::schema::{self, BodyKey, Check, NAME_MAX, Object, optional, required};
+use super::schema::{self, BodyKey, Check, NAME_MAX, Object, TEXTS, optional, required};
 use super::views;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::Bug;
@@ -24,15 +25,33 @@ use crate::planner::topology::Topology;
 use crate::planning::{self, Failure, Move, Planning};
 use crate::store::planner::plans::PlacementFilter;
 
-const RESERVE: [BodyKey; 3] = [
+pub(super) static RESERVE: [BodyKey; 3] = [
     optional("action", Check::Text(NAME_MAX)),
-    optional("locations", Check::Custom("array", texts)),
-    optional("resource_id", Check::Custom("string", name_or_null)),
+    optional("locations", Check::Custom("array", texts, TEXTS)),
+    optional(
+        "resource_id",
+        Check::Custom("string", name_or_null, r#"{"type": ["string", "null"]}"#),
+    ),
 ];
-const RECOMMEND: [BodyKey; 3] = [
-    optional("excluded_hosts", Check::Custom("array", texts)),
-    optional("locations", Check::Custom("array", texts)),
+pub(super) static RECOMMEND: [BodyKey; 3] = [
+    optional("excluded_hosts", Check::Custom("array", texts, TEXTS)),
+    optional("locations", Check::Custom("array", texts, TEXTS)),
     required("resource_id", Check::Name(NAME_MAX)),
+];
+
+/// The parameters of the list that are members of a placement. Others are members of its metadata.
+pub(super) static LIST_QUERY: [Parameter; 7] = [
+    Parameter::new("id", ParameterKind::Text, "The id of the placement."),
+    Parameter::new("plan_id", ParameterKind::Text, "The id of its plan."),
+    Parameter::new("orchestration_id", ParameterKind::Text, "The orchestrator's id of its server."),
+    Parameter::new("resource_id", ParameterKind::Text, "The id of its instance."),
+    Parameter::new("name", ParameterKind::Text, "The name of its server."),
+    Parameter::new("location", ParameterKind::Text, "The name of its host."),
+    Parameter::new(
+        "reserved",
+        ParameterKind::Word(&["true", "false", "null"]),
+        "Whether it is reserved.",
+    ),
 ];
 
 /// `GET /v1/placements`: the placements that match all parameters.
@@ -51,7 +70,8 @@ pub(super) async fn list(
         let mut found = Vec::new();
         if let Some(filters) = filters(&query) {
             for row in rows {
-                let view = mount.placement_fields(&row, location(&world, &topology, &row.holds))?;
+                let location = location(&world, &topology, &row.holds);
+                let view = json!(mount.placement_fields(&row, location)?);
                 if matches(&filters, &view, &row)? {
                     found.push(view);
                 }

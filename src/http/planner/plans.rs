@@ -11,7 +11,7 @@ use super::context::permit;
 use super::extract::{JsonObject, PlanPath, Query, Tenant};
 use super::mount::Mount;
 use super::problem::Problem;
-use super::schema::{self, BodyKey, Check, NAME_MAX, Object, optional, required};
+use super::schema::{self, BodyKey, Check, NAME_MAX, Object, TEXTS, optional, required};
 use super::views;
 use crate::auth::policy::planning as rules_of_plans;
 use crate::http::api::reply::Reply;
@@ -28,35 +28,44 @@ const QUALITY: HeaderName = HeaderName::from_static("berth-plan");
 const IGNORED: HeaderName = HeaderName::from_static("berth-ignored");
 /// Header with the rules that servers break which stay on their hosts.
 const BROKEN: HeaderName = HeaderName::from_static("berth-broken");
+/// The JSON Schema of a policy: the name of a goal, or the goal with a level.
+const POLICY: &str = r#"{"type": ["string", "object"]}"#;
+/// The JSON Schema of the servers of an action: resources, the hosts of servers, or servers.
+const RESOURCES: &str = r#"{
+    "anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "string"}}]
+}"#;
 /// Maximum number of servers that one request moves.
 const MOVES_MAX: usize = 1_000;
-const CREATE: [BodyKey; 7] = [
-    optional("locations", Check::Custom("array", texts)),
+pub(super) static CREATE: [BodyKey; 7] = [
+    optional("locations", Check::Custom("array", texts, TEXTS)),
     required("plan_name", Check::Name(NAME_MAX)),
-    optional("policy", Check::Custom("policy", policy)),
+    optional("policy", Check::Custom("policy", policy, POLICY)),
     required("resources", Check::Dictionary),
-    optional("spread", Check::Custom("boolean", boolean)),
+    optional("spread", Check::Custom("boolean", boolean, r#"{"type": "boolean"}"#)),
     required("stack_id", Check::Name(NAME_MAX)),
-    optional("timeout", Check::Custom("string", timeout)),
+    optional("timeout", Check::Custom("string", timeout, r#"{"type": "string"}"#)),
 ];
-const ADD: [BodyKey; 7] = [
+pub(super) static ADD: [BodyKey; 7] = [
     required("plan_name", Check::Name(NAME_MAX)),
-    optional("policy", Check::Custom("policy", policy)),
+    optional("policy", Check::Custom("policy", policy, POLICY)),
     required("resources", Check::Dictionary),
     required("resources_update", Check::Dictionary),
-    optional("spread", Check::Custom("boolean", boolean)),
+    optional("spread", Check::Custom("boolean", boolean, r#"{"type": "boolean"}"#)),
     required("stack_id", Check::Name(NAME_MAX)),
-    optional("timeout", Check::Custom("string", timeout)),
+    optional("timeout", Check::Custom("string", timeout, r#"{"type": "string"}"#)),
 ];
-const ACT: [BodyKey; 8] = [
-    required("action", Check::Custom("valid_plan_update_action", action)),
-    optional("excluded_hosts", Check::Custom("array", texts)),
+pub(super) static ACT: [BodyKey; 8] = [
+    required(
+        "action",
+        Check::Custom("valid_plan_update_action", action, r#"{"enum": ["update", "migrate"]}"#),
+    ),
+    optional("excluded_hosts", Check::Custom("array", texts, TEXTS)),
     optional("original_resources", Check::Dictionary),
     optional("plan_name", Check::Name(NAME_MAX)),
-    optional("policy", Check::Custom("policy", policy)),
-    required("resources", Check::Custom("resources", anything)),
-    optional("spread", Check::Custom("boolean", boolean)),
-    optional("timeout", Check::Custom("string", timeout)),
+    optional("policy", Check::Custom("policy", policy, POLICY)),
+    required("resources", Check::Custom("resources", anything, RESOURCES)),
+    optional("spread", Check::Custom("boolean", boolean, r#"{"type": "boolean"}"#)),
+    optional("timeout", Check::Custom("string", timeout, r#"{"type": "string"}"#)),
 ];
 
 /// `GET /v1/plans`: the names of the visible plans, oldest first; on the other mount, the plans.

@@ -4,13 +4,16 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::dialect::Planner;
-use super::views;
+use super::views::{self, HostCountsView};
 use crate::auth::keystone::Unavailable;
 use crate::http::api::status;
+use crate::planner::Demand;
 use crate::planner::rejection::Rejection;
 use crate::planning::{Failure, Work};
 
@@ -20,9 +23,9 @@ pub(super) type Problem = crate::http::api::problem::Problem<Planner>;
 /// The conflicting demands, in machine-readable form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Contradiction {
-    detail: Vec<Value>,
+    detail: Vec<Demand>,
     /// The number of hosts that each condition of their servers rules out.
-    hosts: Vec<Value>,
+    hosts: Vec<HostCountsView>,
 }
 
 impl Problem {
@@ -51,18 +54,39 @@ impl Problem {
     pub(super) fn body(&self) -> Value {
         let message = message(self.status);
         let explanation = if self.detail.is_empty() { message } else { self.detail.as_str() };
-        let mut body = json!({
-            "title": status::title(self.status),
-            "explanation": explanation,
-            "code": self.status.as_u16(),
-            "error": {"message": message, "traceback": null, "type": class(self.status)},
-        });
-        if let (Some(why), Some(body)) = (&self.code, body.as_object_mut()) {
-            body.insert("detail".to_owned(), Value::Array(why.detail.clone()));
-            body.insert("hosts".to_owned(), Value::Array(why.hosts.clone()));
-        }
-        body
+        json!(ErrorBody {
+            title: status::title(self.status),
+            explanation,
+            code: self.status.as_u16(),
+            error: ErrorCause { message, traceback: None, kind: class(self.status) },
+            detail: self.code.as_ref().map(|why| why.detail.as_slice()),
+            hosts: self.code.as_ref().map(|why| why.hosts.as_slice()),
+        })
     }
+}
+
+/// An error of the planner.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "PlannerError")]
+pub(super) struct ErrorBody<'a> {
+    title: &'a str,
+    explanation: &'a str,
+    code: u16,
+    error: ErrorCause<'a>,
+    /// The conflicting demands, if there is no solution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a [Demand]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hosts: Option<&'a [HostCountsView]>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "PlannerErrorCause")]
+struct ErrorCause<'a> {
+    message: &'a str,
+    traceback: Option<&'a str>,
+    #[serde(rename = "type")]
+    kind: &'a str,
 }
 
 /// Response to a missing or invalid token.
@@ -124,7 +148,7 @@ impl From<Failure> for Problem {
                 listed(&placements)
             )),
             Failure::NoPlaces(why) => {
-                let detail = why.demands.iter().map(views::demand).collect();
+                let detail = why.demands.clone();
                 let hosts = why.hosts.iter().map(views::host_counts).collect();
                 let code = Some(Box::new(Contradiction { detail, hosts }));
                 Self::conflict(format!("Ostro error: {}", why.sentence)).code(code)

@@ -1,12 +1,29 @@
 //! Servers that violate rules or are not on their planned hosts.
 
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::extract::{Query, Tenant};
 use super::problem::Problem;
+use crate::http::api::json::Ordered;
 use crate::http::api::reply::Reply;
 use crate::planner::report::Severity;
 use crate::planning::{Planning, run};
+
+/// Servers that violate rules or are not on their planned hosts, by the ids of the orchestrator.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Resources {
+    resources: Ordered<Resource>,
+}
+
+/// A server that violates a rule or is not on its planned host.
+#[derive(JsonSchema, Serialize)]
+struct Resource {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    status: &'static str,
+    message: String,
+}
 
 /// `GET /v1/resources`: the servers that violate rules or are not on their planned hosts.
 pub(super) async fn list(
@@ -23,11 +40,9 @@ pub(super) async fn list(
                 Severity::Broken => "error",
                 Severity::Elsewhere => "warning",
             };
-            let view = json!({"type": "OS::Nova::Server", "status": status, "message": message});
-            (id.to_owned(), view)
+            (id.to_owned(), Resource { kind: "OS::Nova::Server", status, message })
         };
-        let resources: Map<String, Value> = report.servers().map(view).collect();
-        Ok(json!({"resources": resources}))
+        Ok(Resources { resources: Ordered(report.servers().map(view).collect()) })
     });
     Ok(Reply::json(&written.await?))
 }

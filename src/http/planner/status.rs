@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::extract::Tenant;
 use super::problem::Problem;
@@ -21,20 +22,64 @@ pub(super) async fn show(State(app): State<Arc<App>>, tenant: Tenant) -> Result<
     status(&app, &tenant).await.map(|status| Reply::json(&status))
 }
 
+/// Status of the subsystems.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "SubsystemStatuses")]
+pub(super) struct Statuses {
+    status: Subsystems,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct Subsystems {
+    ostro: Subsystem<PlannerResources>,
+    placement: Subsystem<CloudResources>,
+}
+
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "SubsystemWith{R}")]
+struct Subsystem<R> {
+    status: SubsystemState,
+    resources: R,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct SubsystemState {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: &'static str,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct PlannerResources {
+    plans: i64,
+    placements: i64,
+    expired_holds: i64,
+}
+
+#[derive(JsonSchema, Serialize)]
+struct CloudResources {
+    resource_providers: usize,
+}
+
+impl<R> Subsystem<R> {
+    fn well(resources: R) -> Self {
+        Self { status: SubsystemState { kind: "ok", message: "ping" }, resources }
+    }
+}
+
 /// Counts the plans and placements that are visible to the caller.
-async fn status(app: &App, tenant: &Tenant) -> Result<Value, Problem> {
+async fn status(app: &App, tenant: &Tenant) -> Result<Statuses, Problem> {
     let kept = app.store.planner_counts(tenant.only_project()).await;
     let kept = kept.map_err(|error| down("ostro", &error))?;
     let world = app.store.world().await.map_err(|error| down("placement", &error))?;
-    let well = |resources: Value| json!({"status": {"type": "ok", "message": "ping"}, "resources": resources});
-    Ok(json!({"status": {
-        "ostro": well(json!({
-            "plans": kept.plans,
-            "placements": kept.placements,
-            "expired_holds": kept.expired_holds,
-        })),
-        "placement": well(json!({"resource_providers": world.len()})),
-    }}))
+    let ostro = PlannerResources {
+        plans: kept.plans,
+        placements: kept.placements,
+        expired_holds: kept.expired_holds,
+    };
+    let cloud = CloudResources { resource_providers: world.len() };
+    let status = Subsystems { ostro: Subsystem::well(ostro), placement: Subsystem::well(cloud) };
+    Ok(Statuses { status })
 }
 
 fn down(subsystem: &str, error: &store::Error) -> Problem {

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::http::api::json::Ordered;
 use crate::model::{Goal, Level, PlacementPolicy};
 use crate::planner::draft::CurrentPlan;
 use crate::planner::draw::Draw;
@@ -13,7 +16,7 @@ use crate::planner::group::StoredGroup;
 use crate::planner::json::Object;
 use crate::planner::plan::{Placement, PlanHead};
 use crate::planner::template::Ignored;
-use crate::planner::{Alternative, BrokenRule, ConditionCount, Demand, HostCounts, Spent};
+use crate::planner::{Alternative, BrokenRule, ConditionCount, HostCounts, Spent};
 use crate::planning::{Failure, ListedPlan, Planned};
 use crate::search::funnel::{Closest, Counted, Limit, Shortage};
 use crate::solver::{Cost, Counts};
@@ -28,170 +31,273 @@ const COUNTS_MAX: usize = 32;
 /// Maximum length of a type in the list, in characters.
 const KIND_MAX: usize = 100;
 
-/// Members of a server in a plan that Valet does not have.
-const PLACEMENT_ID: &str = "id";
-const ALLOCATIONS: &str = "allocations";
+/// A plan: its servers by the ids of the orchestrator.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Plan {
+    id: Uuid,
+    name: String,
+    /// The orchestrator's id of the stack.
+    stack_id: String,
+    placements: Ordered<PlannedServer>,
+    /// Further placements, in the response to a dry run that asks for them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alternatives: Option<Vec<AlternativePlacement>>,
+}
 
-/// Removes what Valet does not show from a plan.
-pub(super) fn strip(mut plan: Value) -> Value {
-    let servers = plan.get_mut("placements").and_then(Value::as_object_mut);
-    for server in servers.into_iter().flat_map(Map::values_mut) {
-        if let Some(server) = server.as_object_mut() {
-            server.retain(|name, _| ![PLACEMENT_ID, ALLOCATIONS].contains(&name.as_str()));
+/// A server of a plan.
+#[derive(JsonSchema, Serialize)]
+#[expect(clippy::option_option, reason = "some members are left out, others are null")]
+struct PlannedServer {
+    name: String,
+    /// The name of its host; null if it has none.
+    location: Option<String>,
+    /// The id of its placement; null in a dry run. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<Option<Uuid>>,
+    /// The capacity that it uses, by resource provider. Not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allocations: Option<BTreeMap<Uuid, Amounts>>,
+}
+
+/// Amounts by resource class, as in the Placement API.
+#[derive(Default, JsonSchema, Serialize)]
+struct Amounts {
+    resources: Ordered<i64>,
+}
+
+/// Another placement of a stack.
+#[derive(JsonSchema, Serialize)]
+struct AlternativePlacement {
+    placements: Ordered<PlacedServer>,
+    /// Whether no better one exists apart from those before it.
+    optimal: bool,
+    /// The reason why the search ended.
+    stopped: &'static str,
+    cost: Object,
+    bound: Object,
+}
+
+/// A server with its host.
+#[derive(JsonSchema, Serialize)]
+struct PlacedServer {
+    name: String,
+    location: Option<String>,
+}
+
+impl Plan {
+    fn of(plan: &PlanHead, servers: impl Iterator<Item = (String, PlannedServer)>) -> Self {
+        Self {
+            id: plan.id,
+            name: plan.name.clone(),
+            stack_id: plan.stack_id.clone(),
+            placements: Ordered(servers.collect()),
+            alternatives: None,
         }
     }
-    plan
-}
 
-/// A server of a plan: its orchestration id, name and host, and the capacity that it draws on.
-type ServerView<'p> = (&'p str, &'p str, Option<&'p str>, Option<&'p Draw>);
-
-/// Renders a plan: its servers by the ids of the orchestrator.
-fn plan<'p>(plan: &PlanHead, servers: impl Iterator<Item = ServerView<'p>>) -> Value {
-    let placements: Map<String, Value> = servers
-        .map(|(id, name, host, draw)| {
-            let mut view = json!({"name": name, "location": host});
-            if let (Some(draw), Some(view)) = (draw, view.as_object_mut()) {
-                view.insert(PLACEMENT_ID.to_owned(), json!(draw.placement));
-                view.insert(ALLOCATIONS.to_owned(), allocations(draw));
-            }
-            (id.to_owned(), view)
-        })
-        .collect();
-    json!({
-        "id": plan.id,
-        "name": plan.name,
-        "stack_id": plan.stack_id,
-        "placements": placements,
-    })
-}
-
-/// Renders allocations in the form of the Placement API.
-fn allocations(draw: &Draw) -> Value {
-    let mut by_provider: BTreeMap<Uuid, Map<String, Value>> = BTreeMap::new();
-    for (provider, class, amount) in &draw.amounts {
-        by_provider.entry(*provider).or_default().insert(class.clone(), json!(amount));
+    /// Removes what Valet does not show.
+    pub(super) fn strip(mut self) -> Self {
+        for (_, server) in &mut self.placements.0 {
+            (server.id, server.allocations) = (None, None);
+        }
+        self
     }
-    let views = by_provider.into_iter();
-    views
-        .map(|(provider, amounts)| (provider.to_string(), json!({"resources": amounts})))
-        .collect::<Map<_, _>>()
-        .into()
+}
+
+/// Renders a server with the capacity that it draws on.
+fn server(name: &str, host: Option<&str>, draw: &Draw) -> PlannedServer {
+    let mut allocations: BTreeMap<Uuid, Amounts> = BTreeMap::new();
+    for (provider, class, amount) in &draw.amounts {
+        allocations.entry(*provider).or_default().resources.0.push((class.clone(), *amount));
+    }
+    PlannedServer {
+        name: name.to_owned(),
+        location: host.map(str::to_owned),
+        id: Some(draw.placement),
+        allocations: Some(allocations),
+    }
 }
 
 /// Renders a stored plan.
-pub(super) fn current(it: &CurrentPlan) -> Value {
-    let rows = it.placements.iter();
-    let places: Vec<(Option<String>, Draw)> =
-        rows.clone().map(|row| (it.location(row), Draw::of(row, &it.world))).collect();
-    let servers = rows.zip(&places).map(|(row, (host, draw))| {
-        (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref(), Some(draw))
+pub(super) fn current(it: &CurrentPlan) -> Plan {
+    let servers = it.placements.iter().map(|row| {
+        let (host, draw) = (it.location(row), Draw::of(row, &it.world));
+        (row.orchestration_id.clone(), server(&row.name, host.as_deref(), &draw))
     });
-    plan(&it.plan.head(), servers)
+    Plan::of(&it.plan.head(), servers)
 }
 
 /// Renders a plan whose hosts were just chosen.
-pub(super) fn planned(it: &Planned) -> Value {
+pub(super) fn planned(it: &Planned) -> Plan {
     let places = it.hosts.iter().zip(&it.draws);
-    let servers = it.draft.servers.iter().zip(places).map(|(server, (host, draw))| {
-        (server.entry.id.as_str(), server.entry.name.as_str(), host.as_deref(), Some(draw))
+    let servers = it.draft.servers.iter().zip(places).map(|(planned, (host, draw))| {
+        let view = server(&planned.entry.name, host.as_deref(), draw);
+        (planned.entry.id.clone(), view)
     });
-    let mut view = plan(&it.draft.plan.head(), servers);
-    if it.draft.stack.alternatives > 0
-        && let Some(view) = view.as_object_mut()
-    {
+    let mut view = Plan::of(&it.draft.plan.head(), servers);
+    if it.draft.stack.alternatives > 0 {
         let all = it.solution.iter().flat_map(|solution| &solution.alternatives);
-        let all: Vec<Value> = all.map(|other| alternative(it, other)).collect();
-        view.insert("alternatives".to_owned(), all.into());
+        view.alternatives = Some(all.map(|other| alternative(it, other)).collect());
     }
     view
 }
 
 /// Renders an alternative placement of a plan.
-fn alternative(it: &Planned, other: &Alternative) -> Value {
+fn alternative(it: &Planned, other: &Alternative) -> AlternativePlacement {
     let servers = it.draft.servers.iter().zip(&other.hosts).map(|(server, host)| {
-        let view = json!({"name": server.entry.name, "location": host});
+        let view = PlacedServer { name: server.entry.name.clone(), location: host.clone() };
         (server.entry.id.clone(), view)
     });
     let policy = it.draft.stack.policy;
-    json!({
-        "placements": servers.collect::<Map<_, _>>(),
-        "optimal": other.stopped.is_none(),
-        "stopped": stopped(other.stopped),
-        "cost": cost(&other.cost, policy),
-        "bound": cost(&other.bound, policy),
-    })
+    AlternativePlacement {
+        placements: Ordered(servers.collect()),
+        optimal: other.stopped.is_none(),
+        stopped: stopped(other.stopped),
+        cost: cost(&other.cost, policy),
+        bound: cost(&other.bound, policy),
+    }
 }
 
 /// Renders a plan in a list.
-pub(super) fn listed(it: &ListedPlan) -> Value {
-    let placements = it.placements.iter();
-    let placements = placements.map(|(row, host)| {
-        (row.orchestration_id.as_str(), row.name.as_str(), host.as_deref(), None)
+pub(super) fn listed(it: &ListedPlan) -> Plan {
+    let servers = it.placements.iter().map(|(row, host)| {
+        let (name, location) = (row.name.clone(), host.clone());
+        let view = PlannedServer { name, location, id: None, allocations: None };
+        (row.orchestration_id.clone(), view)
     });
-    plan(&it.plan, placements)
+    Plan::of(&it.plan, servers)
+}
+
+/// The host of a server.
+#[derive(Default, JsonSchema, Serialize)]
+#[schemars(rename = "Placement")]
+#[expect(clippy::option_option, reason = "some members are left out, others are null")]
+pub(super) struct PlacementView {
+    /// The id of the placement; null if the server is in no plan.
+    id: Option<Uuid>,
+    plan_id: Option<Uuid>,
+    name: Option<String>,
+    /// The orchestrator's id of the server.
+    orchestration_id: Option<String>,
+    /// The id of the instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) resource_id: Option<Option<String>>,
+    /// The name of the host; null if it is unknown.
+    location: Option<String>,
+    /// Null until it is reserved.
+    pub(super) reserved: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) metadata: Option<Object>,
+    /// The host on which it is now, in a recommendation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) current_location: Option<Option<String>>,
 }
 
 /// Renders the recommended host of a consumer without a plan; `id` is the client's id of it.
-pub(super) fn unplanned(host: Option<&str>, id: &str) -> Value {
-    json!({
-        "id": null,
-        "plan_id": null,
-        "name": null,
-        "orchestration_id": null,
-        "resource_id": id,
-        "location": host,
-        "reserved": null,
-    })
-}
-
-pub(super) fn placement(row: &Placement, location: Option<&str>) -> Value {
-    let mut view = json!({
-        "id": row.id,
-        "plan_id": row.plan,
-        "name": row.name,
-        "orchestration_id": row.orchestration_id,
-        "location": location,
-        "reserved": row.reserved,
-    });
-    if let (Some(resource_id), Some(view)) = (&row.resource_id, view.as_object_mut()) {
-        view.insert("resource_id".to_owned(), json!(resource_id));
+pub(super) fn unplanned(host: Option<&str>, id: &str) -> PlacementView {
+    PlacementView {
+        resource_id: Some(Some(id.to_owned())),
+        location: host.map(str::to_owned),
+        ..PlacementView::default()
     }
-    view
 }
 
-pub(super) fn group(group: &StoredGroup) -> Value {
-    let mut view = json!({
-        "description": group.description,
-        "type": group.kind.name(),
-        "id": group.id,
-        "members": group.members,
-        "name": group.name,
-    });
-    if let (Some(level), Some(view)) = (group.level, view.as_object_mut()) {
-        view.insert("level".to_owned(), level.name().into());
+pub(super) fn placement(row: &Placement, location: Option<&str>) -> PlacementView {
+    PlacementView {
+        id: Some(row.id),
+        plan_id: Some(row.plan),
+        name: Some(row.name.clone()),
+        orchestration_id: Some(row.orchestration_id.clone()),
+        location: location.map(str::to_owned),
+        reserved: row.reserved,
+        resource_id: row.resource_id.clone().map(Some),
+        ..PlacementView::default()
     }
-    view
 }
 
-/// Renders one of the conflicting demands.
-pub(super) fn demand(demand: &Demand) -> Value {
-    json!({
-        "constraint": demand.constraint,
-        "name": demand.name,
-        "group": demand.group,
-        "level": demand.level,
-        "servers": demand.servers,
-        "server_count": demand.server_count,
-        "needed": demand.needed,
-        "available": demand.available,
-        "units": demand.units,
-        "hosts_eliminated": demand.hosts_eliminated,
-    })
+/// A group of servers with a rule.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Group")]
+pub(super) struct GroupView {
+    pub(super) description: Option<String>,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: Uuid,
+    /// The projects that may use it.
+    members: Vec<String>,
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) level: Option<&'static str>,
+}
+
+pub(super) fn group(group: &StoredGroup) -> GroupView {
+    GroupView {
+        description: group.description.clone(),
+        kind: group.kind.name(),
+        id: group.id,
+        members: group.members.clone(),
+        name: group.name.clone(),
+        level: group.level.map(Level::name),
+    }
+}
+
+/// The number of hosts that each condition of equal servers rules out.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(rename = "HostCounts")]
+pub(super) struct HostCountsView {
+    servers: Vec<String>,
+    server_count: usize,
+    hosts: usize,
+    fitting: usize,
+    undecided: usize,
+    conditions: Vec<ConditionView>,
+    near_miss_count: usize,
+    near_misses: Vec<NearMissView>,
+}
+
+/// A condition that rules out hosts.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(rename = "RulingCondition")]
+struct ConditionView {
+    constraint: &'static str,
+    name: Option<String>,
+    group: Option<String>,
+    needed: Option<i64>,
+    /// Number of hosts that it rules out.
+    hosts: usize,
+    /// Number of hosts that it alone rules out.
+    only: usize,
+    without_inventory: usize,
+    most: Option<MostView>,
+}
+
+/// The host that comes closest to the needed amount.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(rename = "ClosestHost")]
+struct MostView {
+    host: String,
+    available: i64,
+    capacity: i64,
+    used: i64,
+    total: i64,
+    reserved: i64,
+    limit: &'static str,
+    value: i64,
+}
+
+/// A host that one condition rules out.
+#[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(rename = "HostNearMiss")]
+struct NearMissView {
+    host: String,
+    constraint: &'static str,
+    name: Option<String>,
+    group: Option<String>,
+    missing: Option<i64>,
 }
 
 /// Renders the number of hosts that each condition of equal servers rules out.
-pub(super) fn host_counts(counts: &HostCounts) -> Value {
+pub(super) fn host_counts(counts: &HostCounts) -> HostCountsView {
     let funnel = &counts.funnel;
     let closest = |most: &Closest| {
         let Shortage { available, capacity, used, total, reserved, limit } = most.shortage;
@@ -201,41 +307,40 @@ pub(super) fn host_counts(counts: &HostCounts) -> Value {
             Limit::MinUnit(value) => ("min_unit", value),
             Limit::StepSize(value) => ("step_size", value),
         };
-        json!({
-            "host": most.host, "available": available, "capacity": capacity, "used": used,
-            "total": total, "reserved": reserved, "limit": limit, "value": value,
-        })
+        let host = most.host.clone();
+        MostView { host, available, capacity, used, total, reserved, limit, value }
     };
-    let condition = |it: &Counted<ConditionCount>| {
-        json!({
-            "constraint": it.condition.constraint,
-            "name": it.condition.name,
-            "group": it.condition.group,
-            "needed": it.condition.needed,
-            "hosts": it.hosts,
-            "only": it.only,
-            "without_inventory": it.absent,
-            "most": it.most.as_ref().map(closest),
-        })
+    let condition = |it: &Counted<ConditionCount>| ConditionView {
+        constraint: it.condition.constraint,
+        name: it.condition.name.clone(),
+        group: it.condition.group.clone(),
+        needed: it.condition.needed,
+        hosts: it.hosts,
+        only: it.only,
+        without_inventory: it.absent,
+        most: it.most.as_ref().map(closest),
     };
     let ruling = funnel.conditions.iter().filter(|it| it.hosts > 0);
     let near = funnel.near_misses.iter().filter_map(|it| {
         let condition = &funnel.conditions.get(it.condition)?.condition;
-        Some(json!({
-            "host": it.host, "constraint": condition.constraint, "name": condition.name,
-            "group": condition.group, "missing": it.missing,
-        }))
+        Some(NearMissView {
+            host: it.host.clone(),
+            constraint: condition.constraint,
+            name: condition.name.clone(),
+            group: condition.group.clone(),
+            missing: it.missing,
+        })
     });
-    json!({
-        "servers": counts.servers,
-        "server_count": counts.server_count,
-        "hosts": funnel.hosts,
-        "fitting": funnel.fitting,
-        "undecided": funnel.undecided,
-        "conditions": ruling.map(condition).collect::<Vec<Value>>(),
-        "near_miss_count": funnel.near,
-        "near_misses": near.collect::<Vec<Value>>(),
-    })
+    HostCountsView {
+        servers: counts.servers.clone(),
+        server_count: counts.server_count,
+        hosts: funnel.hosts,
+        fitting: funnel.fitting,
+        undecided: funnel.undecided,
+        conditions: ruling.map(condition).collect(),
+        near_miss_count: funnel.near,
+        near_misses: near.collect(),
+    }
 }
 
 /// Renders the quality of a plan: a JSON object on one line.
@@ -266,7 +371,7 @@ fn stopped(why: Option<Spent>) -> &'static str {
 }
 
 /// Returns the cost components of a policy, in the order in which they are compared.
-fn cost(cost: &Cost, policy: PlacementPolicy) -> Value {
+fn cost(cost: &Cost, policy: PlacementPolicy) -> Object {
     let level = policy.level.name();
     let mut view = Map::from_iter([("moved".to_owned(), json!(cost.moved))]);
     let mut show = |key: &str, value: Value| drop(view.insert(key.to_owned(), value));
@@ -294,7 +399,7 @@ fn cost(cost: &Cost, policy: PlacementPolicy) -> Value {
             }
         }
     }
-    Value::Object(view)
+    view
 }
 
 /// Renders pairs of a number of units and their number of servers, most servers first.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -20,7 +21,7 @@ pub(super) struct StoredEvent<'e> {
 }
 
 /// A change and the new state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Change {
     /// A provider, apart from the usage of its inventories.
@@ -49,7 +50,7 @@ pub enum Change {
 }
 
 /// The author of a change.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MadeBy {
     /// The request id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +64,7 @@ pub struct MadeBy {
 }
 
 /// A caller.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Caller {
     /// The id of the user.
     pub user_id: Option<String>,
@@ -72,7 +73,7 @@ pub struct Caller {
 }
 
 /// A provider, without the usage of its inventories.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderState {
     /// The provider.
     pub uuid: Uuid,
@@ -93,7 +94,8 @@ pub struct ProviderState {
 }
 
 /// An inventory.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "EventInventory")]
 pub struct Inventory {
     /// The total.
     pub total: i32,
@@ -118,7 +120,7 @@ impl From<&model::Inventory> for Inventory {
 }
 
 /// A consumer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConsumerState {
     /// The consumer.
     pub uuid: Uuid,
@@ -137,7 +139,8 @@ pub struct ConsumerState {
 }
 
 /// The allocations of a consumer on a provider.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AllocationsOfConsumer")]
 pub struct ProviderAllocations {
     /// The generation of the provider.
     pub generation: i64,

@@ -29,7 +29,7 @@ use sqlx::PgConnection;
 
 use super::effects::Recorder;
 use super::error::{Error, Result};
-pub use event::{Change, ConsumerState, MadeBy, ProviderAllocations, ProviderState};
+pub use event::{Change, ConsumerState, Inventory, MadeBy, ProviderAllocations, ProviderState};
 use event::{NotedChanges, StoredEvent};
 pub(super) use numbering::reach_now;
 pub(super) use retention::remove_old;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Connection, PgConnection};
 
+use super::described::assert_described;
 use super::postgres;
 
 /// Settings of a replica that prunes nothing while a test lasts.
@@ -163,7 +164,7 @@ impl Berth {
     /// Asks with exactly these bytes as the body, called JSON.
     pub async fn ask(&self, method: Method, path: &str, body: Option<Vec<u8>>) -> ApiResponse {
         let mut request = Request::builder()
-            .method(method)
+            .method(method.clone())
             .uri(path)
             .header("host", "localhost")
             .header("openstack-api-version", format!("placement {}", self.version));
@@ -177,7 +178,13 @@ impl Berth {
         let answer = self.answer(request).await;
         let (head, body) = answer.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
-        ApiResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_vec() }
+        let response = ApiResponse {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: body.to_vec(),
+        };
+        assert_described(self.api, method.as_str(), path, &response);
+        response
     }
 
     /// A session of one's own with the database.

@@ -1,5 +1,6 @@
 //! `/-/v1/providers`: many resource providers with their details, in one snapshot.
 
+mod described;
 mod writing;
 
 use std::sync::Arc;
@@ -8,10 +9,12 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
 use futures_util::TryStreamExt;
 
+pub(super) use self::described::{List as DescribedProviders, Provider as DescribedProvider};
 use self::writing::{Form, Include, Writing};
 use super::context::{Problem, RequestCaller, made_within, microversion};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::turn_within;
+use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::{PART, Parts};
 use crate::http::app::App;
@@ -28,10 +31,19 @@ const INCLUDE: &str = "include";
 /// The parameters that select a tree.
 const TREE: &str = "tree";
 const IN_TREE: &str = "in_tree";
+/// The parameters besides the filters.
+pub(super) const OWN_QUERY: [Parameter; 2] = [
+    Parameter::new(
+        INCLUDE,
+        ParameterKind::Words(&["inventories", "usages", "traits", "aggregates", "allocations"]),
+        "The details to include.",
+    ),
+    Parameter::new(TREE, ParameterKind::Uuid, "The same as `in_tree`."),
+];
 /// The parameters that must not be repeated.
 const ONCE: [&str; 5] = ["name", "uuid", "resources", TREE, IN_TREE];
 /// Media type of one JSON value per line.
-const LINES: &str = "application/x-ndjson";
+pub(super) const LINES: &str = "application/x-ndjson";
 /// Number of providers whose allocations are read at once.
 const PROVIDERS_AT_ONCE: usize = 500;
 /// Number of allocations that are written at once.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The faults of a claim or another change.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimFaults {
     /// Number of faults.
     pub count: usize,
@@ -14,7 +15,7 @@ pub struct ClaimFaults {
 }
 
 /// A fault. Providers and consumers are given by their UUIDs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ClaimFault {
     /// The generation of a consumer differs.
@@ -165,7 +166,7 @@ pub enum ClaimFault {
 }
 
 /// The response of `POST /-/v1/explain`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimExplanation {
     /// Whether the claim would be allowed.
     pub allowed: bool,
@@ -184,7 +185,7 @@ pub struct ClaimExplanation {
 }
 
 /// A hold that has ended because its consumer did not arrive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EndedHold {
     /// The consumer.
     pub consumer: String,
@@ -195,7 +196,7 @@ pub struct EndedHold {
 }
 
 /// The refusal of a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimRefusal {
     /// The status of the response.
     pub status: u16,
@@ -204,7 +205,7 @@ pub struct ClaimRefusal {
 }
 
 /// An inventory of a claim.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimedInventory {
     /// The provider.
     pub provider: String,
@@ -239,7 +240,7 @@ pub struct ClaimedInventory {
 }
 
 /// A consumer with an allocation of an inventory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Holder {
     /// The consumer.
     pub consumer: String,

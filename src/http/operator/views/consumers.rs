@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::store::events::ProviderAllocations;
 
 /// The response of `GET /-/v1/consumers`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Consumers {
     /// The consumers, ascending by UUID.
     pub consumers: Vec<Consumer>,
@@ -18,14 +19,14 @@ pub struct Consumers {
 }
 
 /// The response of `POST /-/v1/allocations/get`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Allocations {
     /// The named consumers that have allocations, ascending by UUID.
     pub consumers: Vec<Consumer>,
 }
 
 /// A consumer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Consumer {
     /// Its UUID.
     pub uuid: Uuid,

@@ -1,11 +1,12 @@
 //! Events: the lines of `GET /-/v1/events`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::store::events::{Change, MadeBy};
 
 /// A line of the stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Its number. Numbers increase, but are not consecutive.
     pub number: i64,
@@ -21,7 +22,7 @@ pub struct Event {
 }
 
 /// A change, or a notice about the stream.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Message {
     /// A change.
@@ -31,7 +32,7 @@ pub enum Message {
 }
 
 /// A notice about the stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Notice {
     /// All changes up to the number have been sent.

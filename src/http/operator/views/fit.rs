@@ -1,9 +1,10 @@
 //! The response of `GET /-/v1/fit`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Numbers of times that requests fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fits {
     /// The number of resource providers.
     pub providers: usize,
@@ -14,7 +15,7 @@ pub struct Fits {
 }
 
 /// Excluded hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// The parameter: `drain` or `without`.
     pub parameter: String,
@@ -25,7 +26,7 @@ pub struct LeftOut {
 }
 
 /// Number of times that a request fits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestFit {
     /// The query, or the name of the flavor.
     pub request: String,
@@ -45,7 +46,8 @@ pub struct RequestFit {
 }
 
 /// A number that may be known only approximately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ApproximateNumber")]
 pub struct Number {
     /// Lower bound.
     pub at_least: u64,
@@ -56,7 +58,7 @@ pub struct Number {
 }
 
 /// Number of times that a request fits on a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFit {
     /// Its name.
     pub host: String,
@@ -67,7 +69,8 @@ pub struct HostFit {
 }
 
 /// Groups of hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "HostGroups")]
 pub struct Groups {
     /// The number of groups.
     pub count: usize,
@@ -76,7 +79,7 @@ pub struct Groups {
 }
 
 /// Number of times that a request fits on a group of hosts.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupFit {
     /// The trait or the UUID of the aggregate; `None` for hosts that have none.
     pub group: Option<String>,

@@ -1,11 +1,12 @@
 //! The response of `GET /-/v1/fragmentation`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::fit::Number;
 
 /// Free capacity that is unusable for some requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fragmentation {
     /// The result of each request, in the order of the query.
     pub requests: Vec<RequestFragments>,
@@ -14,7 +15,7 @@ pub struct Fragmentation {
 }
 
 /// Capacity that is unusable for every request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CommonFragments {
     /// Whether all hosts were examined for each request. If not, the others are omitted.
     pub complete: bool,
@@ -24,7 +25,7 @@ pub struct CommonFragments {
 }
 
 /// Capacity that is unusable for a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RequestFragments {
     /// The query, or the name of the flavor.
     pub request: String,
@@ -45,7 +46,7 @@ pub struct RequestFragments {
 }
 
 /// Unusable capacity of a class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClassFragment {
     /// The amount that one request takes.
     pub requested: i64,
@@ -55,7 +56,7 @@ pub struct ClassFragment {
 }
 
 /// Free capacity of a class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fragment {
     /// The resource class.
     pub resource_class: String,
@@ -66,7 +67,7 @@ pub struct Fragment {
 }
 
 /// Unusable capacity of a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostFragments {
     /// Its name.
     pub host: String,

@@ -10,10 +10,11 @@ pub mod options;
 pub mod refused;
 pub mod relocations;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The response of `GET /-/v1/explain`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// The number of resource providers.
     pub providers: usize,
@@ -35,7 +36,7 @@ pub struct Explanation {
 }
 
 /// A condition and its effect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {
     /// The condition as the query states it.
     pub condition: String,
@@ -58,7 +59,7 @@ pub struct Condition {
 }
 
 /// A missing amount.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Amount {
     /// The resource class.
     pub resource_class: String,
@@ -71,7 +72,7 @@ pub struct Amount {
 }
 
 /// A host with too little capacity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Closest {
     /// Its name.
     pub host: String,
@@ -92,7 +93,7 @@ pub struct Closest {
 }
 
 /// Contradictory conditions: no host meets all of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Conflict {
     /// The conditions.
     pub conditions: Vec<String>,
@@ -101,7 +102,7 @@ pub struct Conflict {
 }
 
 /// Hosts that fail one condition only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NearMisses {
     /// Number of such hosts.
     pub count: usize,
@@ -110,7 +111,7 @@ pub struct NearMisses {
 }
 
 /// A host that fails one condition only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NearMiss {
     /// Its name.
     pub host: String,

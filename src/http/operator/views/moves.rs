@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// How to make room for a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moves {
     /// The query, or the name of the flavor.
     pub request: String,
@@ -27,7 +28,8 @@ pub struct Moves {
 }
 
 /// A host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MoveHost")]
 pub struct Host {
     /// Its name.
     pub host: String,
@@ -36,7 +38,8 @@ pub struct Host {
 }
 
 /// A consumer to move.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MoveStep")]
 pub struct Step {
     /// The consumer.
     pub consumer: String,
@@ -56,7 +59,8 @@ pub struct Step {
 }
 
 /// Extent of the search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "MovesExamined")]
 pub struct Examined {
     /// Number of hosts whose consumers were examined.
     pub hosts: usize,

@@ -1,5 +1,6 @@
 //! Views of requests that were refused or found nothing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use super::Explanation;
 use super::claim::ClaimFaults;
 
 /// The response of `GET /-/v1/refused`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedList {
     /// Statistics of what the process keeps.
     pub kept: RefusedStatistics,
@@ -16,7 +17,7 @@ pub struct RefusedList {
 }
 
 /// Statistics of what a process keeps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedStatistics {
     /// Start of the process, in RFC 3339 form.
     pub since: String,
@@ -41,7 +42,7 @@ pub struct RefusedStatistics {
 }
 
 /// A request that was refused or found nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedRequest {
     /// Its id.
     pub request_id: String,
@@ -69,7 +70,7 @@ pub struct RefusedRequest {
 }
 
 /// The response of `GET /-/v1/refused/{request_id}`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FoundRequests {
     /// Number of requests with the id.
     pub count: usize,
@@ -78,12 +79,12 @@ pub struct FoundRequests {
 }
 
 /// Details of a refused request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedDetails {
     /// The request.
     #[serde(flatten)]
     pub request: RefusedRequest,
-    /// Its body, if it is kept.
+    /// Its body, if it is kept and JSON.
     pub body: Option<Value>,
     /// The size of the body, in bytes.
     pub body_bytes: usize,

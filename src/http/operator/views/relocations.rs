@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The moves that empty hosts, or make room.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Relocations {
     /// Number of servers that move.
     pub moves: usize,
@@ -25,7 +26,8 @@ pub struct Relocations {
 }
 
 /// A request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RelocationStep")]
 pub struct Step {
     /// The API: `placement` or `planner`.
     pub api: String,
@@ -42,7 +44,8 @@ pub struct Step {
 }
 
 /// A server that moves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RelocationMove")]
 pub struct Move {
     /// The consumer of its allocations.
     pub consumer: Option<String>,
@@ -61,7 +64,8 @@ pub struct Move {
 }
 
 /// Extent of the search.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RelocationsExamined")]
 pub struct Examined {
     /// Number of plans.
     pub plans: usize,

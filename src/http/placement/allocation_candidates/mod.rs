@@ -3,6 +3,7 @@
 //! Candidates that are found quickly are written at once and sent as a complete response; the rest
 //! of a larger response is streamed.
 
+mod described;
 mod request;
 mod response;
 mod stream;
@@ -13,6 +14,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
 
+pub(in crate::http) use self::described::Candidates;
+pub(super) use self::request::LIST_QUERY;
 pub(in crate::http) use self::request::{order, request};
 use self::response::{Shape, Stopped, Writing};
 use self::stream::{Failure, Pace};

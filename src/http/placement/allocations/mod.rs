@@ -9,13 +9,14 @@ use axum::extract::State;
 use uuid::Uuid;
 
 use self::request::{AllocationsBody, ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY};
-use self::response::{OfConsumer, OfProvider};
-use super::body::{Body, Ordered};
+pub(super) use self::response::{OfConsumer, OfProvider};
+use super::body::Body;
 use super::extract::{ConsumerPath, ProviderPath};
 use super::microversion::{ALLOCATIONS_BY_PROVIDER, Microversion};
 use super::problem::{Code, Problem, RefusedAs as _};
 use super::spelling::{any_uuid, consumer_uuid};
 use crate::http::api::extract::Changing;
+use crate::http::api::json::Ordered;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::model::Refusal;

@@ -1,10 +1,7 @@
 //! Request bodies: JSON that is checked against a schema and parsed into wire types.
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use axum::body::Bytes;
-use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
+use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
@@ -84,34 +81,6 @@ fn integer(number: &serde_json::Number) -> Option<i64> {
     }
     let value = number.as_f64()?;
     (value.fract() == 0.0 && value.abs() < BOUND).then_some(value as i64)
-}
-
-/// An object whose members keep the client's order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ordered<T>(pub(super) Vec<(String, T)>);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Members(PhantomData))
-    }
-}
-
-struct Members<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
-    type Value = Ordered<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::with_capacity(map.size_hint().unwrap_or(0));
-        while let Some(member) = map.next_entry()? {
-            members.push(member);
-        }
-        Ok(Ordered(members))
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Body, Integer, Ordered};
+use super::{Body, Integer};
+use crate::http::api::json::Ordered;
 use crate::http::placement::schema::{Schema, integer, map, object, string};
 
 #[derive(Debug, Deserialize, PartialEq)]

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use regex::Regex;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::accept;
@@ -22,7 +23,7 @@ use crate::store;
 pub(in crate::http) type Problem = crate::http::api::problem::Problem<Placement>;
 
 /// The codes of the API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, JsonSchema, PartialEq, Eq, Serialize)]
 pub(in crate::http) enum Code {
     /// No particular code.
     #[default]
@@ -108,7 +109,7 @@ impl Problem {
         let error = ErrorView {
             status,
             title: title(self.status),
-            detail: strip_tags(&self.body(to, str::to_owned)),
+            detail: &strip_tags(&self.body(to, str::to_owned)),
             code: to
                 .microversion
                 .and_then(|microversion| microversion.show(microversion::ERROR_CODES, self.code)),
@@ -116,7 +117,7 @@ impl Problem {
             max_version: no_version.then(|| microversion::LATEST.to_string()),
             min_version: no_version.then(|| microversion::INITIAL.to_string()),
         };
-        serde_json::json!({ "errors": [error] }).to_string()
+        serde_json::json!(Errors { errors: [error] }).to_string()
     }
 
     fn html(&self, to: &Recipient<'_>) -> String {
@@ -223,18 +224,29 @@ pub(super) struct Recipient<'r> {
     pub(super) request_id: &'r str,
 }
 
-#[derive(Serialize)]
-struct ErrorView<'a> {
-    status: u16,
-    title: &'a str,
-    detail: String,
+/// An error response.
+#[derive(JsonSchema, Serialize)]
+pub(super) struct Errors<'a> {
+    pub(super) errors: [ErrorView<'a>; 1],
+}
+
+/// An error.
+#[derive(JsonSchema, Serialize)]
+#[schemars(rename = "Error")]
+pub(super) struct ErrorView<'a> {
+    pub(super) status: u16,
+    pub(super) title: &'a str,
+    pub(super) detail: &'a str,
+    /// Its code, from 1.23 on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<Code>,
-    request_id: &'a str,
+    pub(super) code: Option<Code>,
+    pub(super) request_id: &'a str,
+    /// The latest version, if the requested one does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_version: Option<String>,
+    pub(super) max_version: Option<String>,
+    /// The first version, if the requested one does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
-    min_version: Option<String>,
+    pub(super) min_version: Option<String>,
 }
 
 /// Removes markup: line breaks become spaces, `<br>` becomes a line break, other tags are dropped.

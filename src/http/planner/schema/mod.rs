@@ -3,18 +3,23 @@
 //! A body is an object with known keys and no others. The messages have the form of the first
 //! implementation's validation.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::problem::Problem;
 use crate::http::api::json::has_nul;
+use crate::http::api::operation::{Described, DescribedForm, VersionBounds};
 use crate::http::api::python::{repr, text_repr};
 use crate::http::api::text::shortened;
+use crate::model::Bug;
 pub(super) use crate::planner::json::{NAME_MAX, Object, text_fault};
 
 /// Maximum length of a description, in characters.
 pub(super) const DESCRIPTION_MAX: usize = 65_535;
 /// Maximum length of a value in a message, in characters.
 const SHOWN_MAX: usize = 300;
+
+/// The JSON Schema of a list of strings.
+pub(super) const TEXTS: &str = r#"{"type": "array", "items": {"type": "string"}}"#;
 
 /// A key of a body.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +42,8 @@ pub(super) enum Check {
     /// Any object.
     Dictionary,
     /// A named check, which returns a message if the value fails it.
-    Custom(&'static str, fn(&Value) -> Result<(), String>),
+    /// The text is its JSON Schema, for the API document.
+    Custom(&'static str, fn(&Value) -> Result<(), String>, &'static str),
 }
 
 pub(super) const fn required(name: &'static str, check: Check) -> BodyKey {
@@ -126,12 +132,44 @@ impl Check {
                     "-> {key} key did not pass validation against callable: dictionary"
                 ));
             }
-            Self::Custom(name, rule) => (name, rule(value).err()?),
+            Self::Custom(name, rule, _) => (name, rule(value).err()?),
         };
         let shown = shown(value);
         Some(format!(
             "-> {key} -> {shown} did not pass validation against callable: {check} ({reason})"
         ))
+    }
+}
+
+impl Check {
+    /// Returns the JSON Schema of the value.
+    fn schema(self) -> Value {
+        match self {
+            Self::Text(most) => json!({"type": "string", "maxLength": most}),
+            Self::Name(most) => json!({"type": "string", "minLength": 1, "maxLength": most}),
+            Self::TextOrNull(most) => json!({"type": ["string", "null"], "maxLength": most}),
+            Self::Dictionary => json!({"type": "object"}),
+            Self::Custom(name, _, schema) => serde_json::from_str(schema)
+                .unwrap_or_else(|error| Bug::raise(format!("the schema of {name}: {error}"))),
+        }
+    }
+}
+
+impl<const N: usize> Described for [BodyKey; N] {
+    fn forms(&self) -> Vec<DescribedForm> {
+        let members = self.iter().map(|key| (key.name.to_owned(), key.check.schema()));
+        let members: Object = members.collect();
+        let required: Vec<&str> =
+            self.iter().filter(|key| key.required).map(|key| key.name).collect();
+        let mut schema = json!({
+            "type": "object",
+            "properties": members,
+            "additionalProperties": false,
+        });
+        if let (false, Some(schema)) = (required.is_empty(), schema.as_object_mut()) {
+            schema.insert("required".to_owned(), json!(required));
+        }
+        vec![DescribedForm { versions: VersionBounds::default(), schema }]
     }
 }
 

@@ -11,11 +11,11 @@ fn list(value: &Value) -> Result<(), String> {
     value.as_array().map(|_| ()).ok_or_else(|| "not of type array".to_owned())
 }
 
-const ONE: [BodyKey; 1] = [required("members", Check::Custom("array", list))];
+const ONE: [BodyKey; 1] = [required("members", Check::Custom("array", list, "{}"))];
 const PLAN: [BodyKey; 4] = [
     required("plan_name", Check::Name(NAME_MAX)),
     required("resources", Check::Dictionary),
-    required("stack_id", Check::Custom("id", |_| Err("must be an id".to_owned()))),
+    required("stack_id", Check::Custom("id", |_| Err("must be an id".to_owned()), "{}")),
     optional("timeout", Check::Text(NAME_MAX)),
 ];
 

@@ -26,7 +26,7 @@ use crate::search::{Group, Order, Policy, Request};
 const LIMIT_PATTERN: &str = "^[1-9][0-9]*$";
 
 /// Schema of the query.
-static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
+pub(in crate::http::placement) static LIST_QUERY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
     let text = || any_type(&["string"]);
     let first = object().require("resources", string()).closed();
     Ladder::from(first)

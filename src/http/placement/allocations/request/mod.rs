@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::http::placement::body::{Integer, Ordered};
+use crate::http::api::json::Ordered;
+use crate::http::placement::body::Integer;
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, Ladder, MAPPINGS, Microversion,
     PROJECT_AND_USER,
@@ -26,18 +27,19 @@ use crate::store::ConsumerClaim;
 const NO_OWNER: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Schema of `PUT /allocations/{consumer}`.
-pub(super) static REPLACE_BODY: LazyLock<Ladder<Schema>> = LazyLock::new(|| {
-    Ladder::from(object().require("allocations", as_list()).closed())
-        .then(PROJECT_AND_USER, with_owner)
-        .then(ALLOCATIONS_BY_PROVIDER, |_| of_consumer(1))
-        .then(CONSUMER_GENERATION, |_| with_generation(of_consumer(0)))
-        .then(MAPPINGS, with_mappings)
-        .then(CONSUMER_TYPE, with_type)
-        .map(Shape::for_bodies)
-});
+pub(in crate::http::placement) static REPLACE_BODY: LazyLock<Ladder<Schema>> =
+    LazyLock::new(|| {
+        Ladder::from(object().require("allocations", as_list()).closed())
+            .then(PROJECT_AND_USER, with_owner)
+            .then(ALLOCATIONS_BY_PROVIDER, |_| of_consumer(1))
+            .then(CONSUMER_GENERATION, |_| with_generation(of_consumer(0)))
+            .then(MAPPINGS, with_mappings)
+            .then(CONSUMER_TYPE, with_type)
+            .map(Shape::for_bodies)
+    });
 
 /// Schema of `POST /allocations`.
-pub(super) static REPLACE_MANY_BODY: LazyLock<Ladder<Schema>> =
+pub(in crate::http::placement) static REPLACE_MANY_BODY: LazyLock<Ladder<Schema>> =
     LazyLock::new(|| by_consumer(1).map(Shape::for_bodies));
 
 /// Allocations of at least `least` consumers, by consumer.

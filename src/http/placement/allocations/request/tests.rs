@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use uuid::{Uuid, uuid};
 
 use super::{AllocationsBody, ByProvider, List, REPLACE_BODY, REPLACE_MANY_BODY, claims};
+use crate::http::api::json::Ordered;
+use crate::http::placement::body::Body;
 use crate::http::placement::body::tests::any_json;
-use crate::http::placement::body::{Body, Ordered};
 use crate::http::placement::microversion::{
     ALLOCATIONS_BY_PROVIDER, CONSUMER_GENERATION, CONSUMER_TYPE, HISTORY, INITIAL, LATEST,
     MAPPINGS, Microversion, PROJECT_AND_USER,
