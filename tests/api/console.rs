@@ -282,3 +282,23 @@ async fn pages_of_a_large_cloud_are_small() {
     }
     assert!(page(&berth, "/ui?view=list&page=61").await.contains("Page 61 of 60"));
 }
+
+#[tokio::test]
+async fn each_operation_of_the_api_has_a_page() {
+    let berth = with_console().await;
+    let list = page(&berth, "/ui/api").await;
+    let paths = berth::http::openapi::document()["paths"].as_object().unwrap();
+    let operations = paths.values().flat_map(|item| item.as_object().unwrap().values());
+    for name in operations.filter_map(|it| it["operationId"].as_str()) {
+        assert!(list.contains(&format!("/ui/api/{name}\"")), "{name}");
+        let text = page(&berth, &format!("/ui/api/{name}")).await;
+        assert!(text.len() < 200_000, "{name}: {}", text.len());
+    }
+    let text = page(&berth, "/ui/api/allocations_replace").await;
+    for part in
+        ["allocations_replace_body_1.38 · from 1.38", "allocations_replace_body · until 1.7"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    berth.get("/ui/api/nonsense").await.expect(404);
+}

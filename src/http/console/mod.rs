@@ -11,6 +11,7 @@ mod context;
 pub(super) mod now;
 mod page;
 mod provider;
+mod reference;
 mod session;
 mod sign_in;
 mod why;
@@ -43,7 +44,9 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
         ),
         route("/ui/sign-out", [post::<Console, _, _>(.., None, sign_in::sign_out)]),
     ];
-    let table: [Route<Console>; 6] = [
+    let table: [Route<Console>; 8] = [
+        route("/ui/api", [get::<Console, _, _>(.., None, reference::list)]),
+        route("/ui/api/{operation}", [get::<Console, _, _>(.., None, reference::show)]),
         route(ROOT, [get::<Console, _, _>(.., rule::PROVIDERS, cloud::show)]),
         route("/ui/providers/{uuid}", [get::<Console, _, _>(.., rule::PROVIDERS, provider::show)]),
         route("/ui/why", [get::<Console, _, _>(.., rule::EXPLAIN, why::show)]),

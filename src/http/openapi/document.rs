@@ -57,7 +57,7 @@ impl Document {
         self.responses.insert(
             section.name.to_owned() + "Error",
             json!({
-                "description": "An error.",
+                "description": "An error",
                 "content": {
                     JSON: {"schema": error},
                     "text/html": {"schema": {"type": "string"}},
@@ -197,10 +197,8 @@ impl Document {
         let error = format!("#/components/responses/{}Error", section.name);
         if section.has_microversions || rows.iter().any(|row| !row.rules.is_empty()) {
             let unauthorized = StatusCode::UNAUTHORIZED.as_str().to_owned();
-            responses.insert(
-                unauthorized,
-                json!({"description": "The token is missing or invalid, or the policy requires one."}),
-            );
+            responses
+                .insert(unauthorized, json!({"description": "The token is missing or invalid"}));
         }
         responses.insert("default".to_owned(), json!({ "$ref": error }));
         responses

@@ -1,6 +1,6 @@
 //! The API document in the form of `OpenAPI` 3.1, at `/openapi.json` on the address of the Placement API.
 //!
-//! It is made of the tables of routes: [`document`] describes their rows, whose bodies and queries have the schemas
+//! It is made of the tables of routes: [`Document`] describes their rows, whose bodies and queries have the schemas
 //! that requests are checked against, and whose responses have the schemas of the types that are written.
 //! [`versions`] marks what only some microversions have with `x-openstack`, as OpenStack's own documents do.
 
