@@ -3,16 +3,17 @@
 .DELETE_ON_ERROR:
 # What `make test` runs: parts of the Rust tests, and folders of tests/. What `make test-all` adds.
 rust_suites = api planner lib
-suites = conformance clients policy import
-more_suites = keystone moving rehearsal server_audit compare shadow deploy console openapi
+suites = conformance clients policy import guides
+more_suites = keystone moving rehearsal server_audit compare shadow deploy console openapi site
 
-.PHONY: run cloud demo check lint deny bench bench-core bench-plans differential chaos ha incidents matrix sqlx samples pictures install-run install-test help
+.PHONY: run cloud demo docs check lint deny bench bench-core bench-plans differential chaos ha incidents matrix sqlx samples pictures install-run install-test help
 .PHONY: test test-all compile-tests test-rust $(rust_suites:%=test-%) test-chaos $(suites:%=test-%) $(more_suites:%=test-%) debug
 
 help:
 	@echo "make run    build Berth and serve on 127.0.0.1:8778 with a private PostgreSQL"
 	@echo "make cloud  fill the running server with the 40 hosts of the README"
 	@echo "make demo   start a temporary Berth with 2,000 hosts and traffic, to look at in a browser"
+	@echo "make docs   build the documentation as a site with search, in target/site"
 	@echo "make check  the short loop of a developer: format, clippy, the library's tests"
 	@echo "make test   run the tests of each change: Rust, the reference's functional suite, clients, policy, import"
 	@echo "make test-all  run these and the long suites: $(more_suites) chaos"
@@ -150,6 +151,11 @@ pictures: install-run
 	[ -n "$(BERTH_BIN)" ] || cargo build --profile quick --locked
 	tools/recording
 	for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg" || exit 1; done
+
+# The documentation as a site.
+docs:
+	@tools/rust
+	tools/docs
 
 install-run:
 	@tools/rust

@@ -118,6 +118,21 @@ fn normal(path: &Path) -> PathBuf {
 
 /// Files and folders that the page about the architecture names exist.
 #[test]
+fn each_page_is_in_the_site_and_says_for_whom_it_is() {
+    let summary = read("docs/SUMMARY.md");
+    for (path, text) in pages() {
+        let Ok(page) = path.strip_prefix("docs") else { continue };
+        let page = page.to_str().unwrap();
+        if page == "SUMMARY.md" {
+            continue;
+        }
+        assert!(summary.contains(&format!("]({page})")), "{page} is not in docs/SUMMARY.md");
+        let begins = text.lines().nth(2).unwrap();
+        assert!(begins.starts_with("For ") || page == "README.md", "{page}: {begins}");
+    }
+}
+
+#[test]
 fn the_architecture_names_paths_that_exist() {
     const PAGE: &str = "docs/architecture.md";
     let path = Regex::new(r"`([a-z_/]+(?:\.rs|/))`").unwrap();
