@@ -302,3 +302,70 @@ async fn each_operation_of_the_api_has_a_page() {
     }
     berth.get("/ui/api/nonsense").await.expect(404);
 }
+
+/// The resources of a stack: servers of two processors, and a group of them.
+fn stack(servers: &[&str], level: &str) -> serde_json::Value {
+    let server = json!({"type": "OS::Nova::Server", "properties": {"resources": {"VCPU": 2}}});
+    let mut resources: serde_json::Map<_, _> =
+        servers.iter().map(|name| ((*name).to_owned(), server.clone())).collect();
+    let group = json!({"group_type": "diversity", "level": level, "resources": servers});
+    let group = json!({"type": "ATT::Valet::GroupAssignment", "properties": group});
+    resources.insert("apart".to_owned(), group);
+    resources.into()
+}
+
+/// Sends the form for a dry run.
+async fn dry_run(berth: &Berth, stack: &str) -> ApiResponse {
+    let form = url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("stack", stack)
+        .append_pair("goal", "spread")
+        .finish();
+    berth.ask(Method::POST, "/ui/plans", Some(form.into_bytes())).await
+}
+
+#[tokio::test]
+async fn a_plan_is_drawn_on_racks_and_hosts_with_its_groups() {
+    let (berth, ..) = cloud().await;
+    berth.host("cn-more", &[("VCPU", 16)]).await;
+    assert!(page(&berth, "/ui/plans").await.contains("There are no plans that you may see."));
+    let body =
+        json!({"plan_name": HOSTILE, "stack_id": "s", "resources": stack(&["one", "two"], "host")});
+    let planned = berth.planner().post("/v1/plans", body).await.expect(201).json();
+    let list = page(&berth, "/ui/plans").await;
+    let path = format!("/ui/plans/{}", planned["id"].as_str().unwrap());
+    assert!(list.contains(&path) && !list.contains(HOSTILE), "{list}");
+    let text = page(&berth, &path).await;
+    for part in [
+        "Rack r1",
+        "cn-free",
+        "No rack",
+        "cn-more",
+        "<b>one</b>",
+        "<b>two</b>",
+        "diversity of hosts",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    berth.header("x-auth-token", "other:other").get(&path).await.expect(403);
+    berth.get("/ui/plans/nonsense").await.expect(404);
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_hosts_or_what_contradicts_and_writes_nothing() {
+    let (berth, ..) = cloud().await;
+    berth.host("cn-more", &[("VCPU", 16)]).await;
+    let found =
+        dry_run(&berth, &stack(&["one", "two"], "host").to_string()).await.expect(200).text();
+    assert!(found.contains("There are hosts for the stack, and no placement is better"), "{found}");
+    assert!(found.contains("cn-more") && found.contains("cn-free"), "{found}");
+    let body = json!({"plan_name": "p", "resources": stack(&["one", "two"], "rack")});
+    let refused = dry_run(&berth, &body.to_string()).await.expect(200).text();
+    assert!(refused.contains("diversity group apart needs 2 racks for one, two"), "{refused}");
+    for (wrong, why) in [("{", "EOF while parsing"), ("[]", "it is no JSON object")] {
+        let text = dry_run(&berth, wrong).await.expect(400).text();
+        assert!(text.contains(why), "{text}");
+    }
+    let other_site = berth.header("sec-fetch-site", "cross-site");
+    dry_run(&other_site, "{}").await.expect(403);
+    assert!(page(&berth, "/ui/plans").await.contains("There are no plans that you may see."));
+}

@@ -124,6 +124,7 @@ def small(url: str) -> dict[str, str]:
         "kept": f"/ui/why?query={headers['x-openstack-request-id']}",
         "sign-in": "/ui/sign-in",
         "now": "/ui/now",
+        "plans": "/ui/plans",
         "api": "/ui/api",
         "operation": "/ui/api/allocation_candidates_list",
         "missing": f"/ui/providers/{uuid.UUID(int=1)}",

@@ -8,8 +8,10 @@ mod assets;
 mod cloud;
 mod consumers;
 mod context;
+mod form;
 pub(super) mod now;
 mod page;
+mod plans;
 mod provider;
 mod reference;
 mod session;
@@ -28,7 +30,7 @@ use super::api::dialect::Route;
 use super::api::routes::{get, post, route};
 use super::app::App;
 use super::layers::service::HttpService;
-use crate::auth::policy::operator as rule;
+use crate::auth::policy::{operator as rule, planning};
 
 /// Creates the service of the console.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
@@ -44,9 +46,17 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
         ),
         route("/ui/sign-out", [post::<Console, _, _>(.., None, sign_in::sign_out)]),
     ];
-    let table: [Route<Console>; 8] = [
+    let table: [Route<Console>; 10] = [
         route("/ui/api", [get::<Console, _, _>(.., None, reference::list)]),
         route("/ui/api/{operation}", [get::<Console, _, _>(.., None, reference::show)]),
+        route(
+            "/ui/plans",
+            [
+                get::<Console, _, _>(.., planning::PLANS_LIST, plans::list),
+                post::<Console, _, _>(.., planning::PLANS_CREATE, plans::try_stack),
+            ],
+        ),
+        route("/ui/plans/{plan}", [get::<Console, _, _>(.., planning::PLANS_SHOW, plans::show)]),
         route(ROOT, [get::<Console, _, _>(.., rule::PROVIDERS, cloud::show)]),
         route("/ui/providers/{uuid}", [get::<Console, _, _>(.., rule::PROVIDERS, provider::show)]),
         route("/ui/why", [get::<Console, _, _>(.., rule::EXPLAIN, why::show)]),

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{StatusCode, header};
 
 use super::context::{Console, Problem};
+use super::form::{Form, check_origin};
 use super::page::{Shell, SignInPage, html};
 use super::session::{Site, set_cookie};
 use crate::auth::keystone::{Credentials, Domain, Scope, Secret, User};
 use crate::http::api::dialect::context;
 use crate::http::api::intake;
-use crate::http::api::query::pairs;
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::layers::identity::Identity;
@@ -68,32 +68,7 @@ fn see_other(location: &str, cookie: &str) -> Reply {
     reply.at(location).header(header::SET_COOKIE, cookie)
 }
 
-/// Rejects forms that another site sends.
-fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
-    match headers.get("sec-fetch-site") {
-        Some(from) if from != "same-origin" && from != "none" => {
-            Err(Problem::new(StatusCode::FORBIDDEN, "This form was sent by another site."))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The fields of the form.
-struct Form(Vec<(String, String)>);
-
 impl Form {
-    fn parse(body: &[u8]) -> Result<Self, Problem> {
-        let wrong = |why: &str| Problem::bad_request(format!("The form is invalid: {why}"));
-        let text = std::str::from_utf8(body).map_err(|error| wrong(&error.to_string()))?;
-        pairs(text, &['&']).map(Self).map_err(|why| wrong(&why))
-    }
-
-    /// Returns a field, unless it is empty.
-    fn field(&self, name: &str) -> Option<&str> {
-        let field = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim());
-        field.filter(|value| !value.is_empty())
-    }
-
     /// Returns the path to which the form leads: a page of the console.
     fn next(&self, site: &Site) -> String {
         let is_page = |next: &&str| {

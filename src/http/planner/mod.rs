@@ -47,6 +47,7 @@ use super::layers::service::HttpService;
 use crate::auth::policy::Rule;
 use crate::http::layers::identity::Caller;
 use crate::model::Refusal;
+use crate::planning::Failure;
 
 /// Creates the service of the API.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
@@ -56,6 +57,11 @@ pub(super) fn service(app: &Arc<App>) -> HttpService {
 /// Returns the routes that no other API has, for the API document.
 pub(super) fn described_routes() -> Vec<Route<Planner>> {
     routes::table()
+}
+
+/// Converts a failure of planning into an error of the API.
+pub(super) fn error_of(failure: Failure) -> api::problem::Problem<Planner> {
+    failure.into()
 }
 
 /// Makes the schema of an error.
