@@ -369,3 +369,13 @@ async fn a_dry_run_shows_hosts_or_what_contradicts_and_writes_nothing() {
     dry_run(&other_site, "{}").await.expect(403);
     assert!(page(&berth, "/ui/plans").await.contains("There are no plans that you may see."));
 }
+
+#[tokio::test]
+async fn hosts_whose_free_capacity_nothing_can_use_are_counted_and_listed_first() {
+    let (berth, [full, ..], _) = cloud().await;
+    let before = page(&berth, "/ui").await;
+    assert!(before.contains("<b>1</b></a> of them a class is full"), "{before}");
+    let list = page(&berth, "/ui?view=list&order=unusable").await;
+    let first = list.split("<tr><th scope=\"row\"><a href=\"/ui/providers/").nth(1).unwrap();
+    assert!(first.starts_with(&full.0.to_string()), "{list}");
+}

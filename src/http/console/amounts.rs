@@ -8,7 +8,7 @@ use crate::model::provider::InventoryRow;
 pub(super) type Permille = u32;
 
 /// All of it.
-const WHOLE: Permille = 1000;
+pub(super) const WHOLE: Permille = 1000;
 /// The greatest fraction that is told apart: 1,000 times the capacity.
 const MOST: Permille = 1_000_000;
 

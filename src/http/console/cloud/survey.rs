@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::http::console::amounts::{Amounts, Permille};
+use crate::http::console::amounts::{Amounts, Permille, WHOLE};
 use crate::model::{ClassId, TraitId};
 use crate::planner::topology::{HostLocation, Topology};
 use crate::world::{Provider, World};
 
 /// Number of digits to which numbers in names are filled up for sorting.
 const WIDTH: usize = 10;
+/// Minimum free fraction that counts as unusable.
+const UNUSABLE: Permille = 500;
 
 /// The condition that a host has to meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,6 +125,8 @@ pub(super) struct Host {
     pub(super) fullness: Option<Permille>,
     /// The class of this fullness.
     pub(super) class: Option<ClassId>,
+    /// The free fraction of its emptiest class, if another class is full: servers that need both cannot use it.
+    pub(super) unusable: Permille,
 }
 
 /// The hosts that match.
@@ -132,6 +136,8 @@ pub(super) struct Survey {
     pub(super) hosts: Vec<Host>,
     /// Number of providers in their trees.
     pub(super) providers: usize,
+    /// Number of hosts with a full class and at least half of another class free.
+    pub(super) unusable: usize,
     /// The sums of each class.
     pub(super) classes: BTreeMap<ClassId, Amounts>,
 }
@@ -163,17 +169,29 @@ pub(super) fn survey(
         let sums = sums(&root);
         let filled = sums.iter().filter(|(id, _)| class.is_none_or(|class| class == **id));
         let filled = filled.filter_map(|(id, amounts)| Some((amounts.fullness()?, *id)));
+        let unusable = unusable(&sums);
+        survey.unusable += usize::from(unusable >= UNUSABLE);
         // The first of several equally full classes.
         let fullest = filled.rev().max_by_key(|(fullness, _)| *fullness);
         survey.hosts.push(Host {
             slot: root.slot(),
             fullness: fullest.map(|(fullness, _)| fullness),
             class: fullest.map(|(_, class)| class),
+            unusable,
         });
         survey.providers += root.tree().count();
         merge(&mut survey.classes, &sums);
     }
     survey
+}
+
+/// Returns the free fraction of the emptiest class of a host, if another class is full.
+fn unusable(sums: &BTreeMap<ClassId, Amounts>) -> Permille {
+    let fullness = || sums.values().filter_map(Amounts::fullness);
+    match (fullness().min(), fullness().max()) {
+        (Some(emptiest), Some(WHOLE..)) => WHOLE.saturating_sub(emptiest),
+        _ => 0,
+    }
 }
 
 /// Returns a condition on hosts: a provider of the tree is wanted, and the host is in an area.
@@ -249,14 +267,17 @@ pub(super) enum ListOrder {
     Name,
     Fullest,
     Emptiest,
+    /// By what a full class keeps from being used.
+    Unusable,
 }
 
 impl ListOrder {
     /// All, with their names in queries and on pages.
-    pub(super) const ALL: [(Self, &str, &str); 3] = [
+    pub(super) const ALL: [(Self, &str, &str); 4] = [
         (Self::Name, "name", "by name"),
         (Self::Fullest, "fullest", "fullest first"),
         (Self::Emptiest, "emptiest", "emptiest first"),
+        (Self::Unusable, "unusable", "unusable free capacity first"),
     ];
 
     /// Sorts hosts.
@@ -270,6 +291,9 @@ impl ListOrder {
             // Hosts without any capacity are neither full nor empty.
             Self::Emptiest => {
                 hosts.sort_unstable_by_key(|it| (it.fullness.is_none(), it.fullness, it.slot));
+            }
+            Self::Unusable => {
+                hosts.sort_unstable_by_key(|it| (std::cmp::Reverse(it.unusable), it.slot));
             }
         }
     }
@@ -285,6 +309,10 @@ impl ListOrder {
                 Self::Name => 0,
                 Self::Fullest => u64::MAX - mean(hosts),
                 Self::Emptiest => mean(hosts),
+                Self::Unusable => {
+                    let unusable = hosts.iter().filter(|host| host.unusable >= UNUSABLE);
+                    u64::MAX - unusable.count() as u64
+                }
             };
             (*area == Area::Elsewhere, by, natural(&area.name()))
         });

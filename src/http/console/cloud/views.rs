@@ -44,6 +44,8 @@ pub(super) struct CloudPage {
     without_area: String,
     /// The meaning of the text to find, if there is one.
     found: Option<&'static str>,
+    /// The number of hosts whose free capacity nothing can use, and the link to their list.
+    unusable: Option<(Grouped, String)>,
     hosts: Grouped,
     providers: Grouped,
     classes: FirstItems<ClassRow>,
@@ -123,7 +125,12 @@ pub(super) fn page(
     };
     let other_view = Parameters { is_list: !parameters.is_list, page: 1, ..parameters.clone() };
     let without_area = Parameters { area: None, page: 1, is_list: false, ..parameters.clone() };
+    let by_unusable =
+        Parameters { order: ListOrder::Unusable, is_list: true, page: 1, ..parameters.clone() };
+    let unusable = Some(survey.unusable).filter(|count| *count > 0).map(Grouped::count);
+    let unusable = unusable.map(|count| (count, view.link(&by_unusable)));
     Ok(CloudPage {
+        unusable,
         find: parameters.find.clone(),
         area: parameters.area.clone(),
         classes_known: view.class_choices(&survey.classes),
