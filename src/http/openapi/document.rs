@@ -23,6 +23,8 @@ pub(super) struct Section {
     pub(super) operation_prefix: &'static str,
     /// Whether requests have the header with a microversion.
     pub(super) has_microversions: bool,
+    /// The path that needs no token, if there is one.
+    pub(super) open: Option<&'static str>,
     /// Makes the schema of its errors.
     pub(super) error: fn(&mut SchemaGenerator) -> Schema,
 }
@@ -91,7 +93,11 @@ impl Document {
                 continue;
             }
             let same: Vec<&Row<D>> = rows.iter().filter(|it| it.method == row.method).collect();
-            item.insert(method, Value::Object(self.operation(section, &same)));
+            let mut operation = self.operation(section, &same);
+            if section.open == Some(path) {
+                operation.insert("security".to_owned(), json!([]));
+            }
+            item.insert(method, Value::Object(operation));
         }
         item
     }

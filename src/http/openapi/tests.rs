@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use axum::http::Method;
 use serde_json::Value;
 
 use super::document;
+use crate::http::api::dialect::{Dialect, Route};
+use crate::http::{operator, placement, planner};
 
 #[test]
 fn each_operation_has_a_summary_and_a_name_of_its_own() {
@@ -22,6 +25,30 @@ fn each_operation_has_a_summary_and_a_name_of_its_own() {
     assert!(names.contains("allocation_candidates_list"), "{names:?}");
     assert!(names.contains("planner_plans_create"), "{names:?}");
     assert!(names.contains("operator_explain_show"), "{names:?}");
+}
+
+#[test]
+fn each_row_of_the_tables_is_described() {
+    fn assert_described<D: Dialect>(routes: Vec<Route<D>>) {
+        for Route { path, rows } in routes {
+            // Each path of the planner lists its methods.
+            for row in rows.iter().filter(|row| row.method != Method::OPTIONS) {
+                let method = row.method.as_str().to_ascii_lowercase();
+                assert!(document()["paths"][path][&method].is_object(), "{method} {path}");
+            }
+        }
+    }
+    assert_described(placement::described_routes());
+    assert_described(planner::described_routes());
+    assert_described(operator::described_routes());
+}
+
+#[test]
+fn the_versions_of_an_api_need_no_token() {
+    for path in ["/", "/-"] {
+        assert_eq!(document()["paths"][path]["get"]["security"], Value::Array(Vec::new()));
+    }
+    assert!(document()["paths"]["/usages"]["get"].get("security").is_none());
 }
 
 #[test]

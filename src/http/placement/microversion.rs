@@ -1,5 +1,5 @@
 //! Microversions: the history of the API as named constants, the version header, and two ways to
-//! express changes: [`Ladder`] for requests, [`Microversion::show`] for responses.
+//! express changes: [`Ladder`] for requests, [`Since`](super::since::Since) for members of responses.
 //!
 //! No other file compares versions; a new one is a line in the history, and then a row, a rung or a
 //! field elsewhere.

@@ -267,7 +267,7 @@ pub(super) enum ListOrder {
     Name,
     Fullest,
     Emptiest,
-    /// By what a full class keeps from being used.
+    /// By the free capacity that a full class makes unusable.
     Unusable,
 }
 
