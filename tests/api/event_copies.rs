@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::events::{Following, replica};
 use crate::support::app::Berth;
 use crate::support::cloud::{Host, claim_body};
+use crate::support::cluster::until;
 use crate::support::postgres;
 use crate::support::process::{Server, signal};
 use crate::support::served::PATIENCE;
@@ -31,7 +32,17 @@ const PARTS: &str = "include=inventories,usages,traits,aggregates,allocations";
 
 impl Copy {
     async fn read(berth: &Berth) -> Self {
-        let all = berth.get(&format!("/-/v1/providers?{PARTS}")).await.expect(200).json();
+        // The snapshot waits two seconds for the lock of the numbering, which a busy machine can exceed: then the
+        // response is 503, and clients try again.
+        let mut response = None;
+        until("a bulk read is answered", async || {
+            let read = berth.get(&format!("/-/v1/providers?{PARTS}")).await;
+            let is_refused = read.status == 503;
+            response = Some(read);
+            !is_refused
+        })
+        .await;
+        let all = response.unwrap().expect(200).json();
         let mut copy = Self { number: all["number"].as_i64().unwrap(), ..Self::default() };
         for provider in all["providers"].as_array().unwrap() {
             let mut provider = provider.clone();
