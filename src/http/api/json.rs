@@ -13,6 +13,11 @@ use serde_json::Value;
 use crate::model::Bug;
 use crate::observe::spans::span;
 
+/// The media type of JSON.
+pub(in crate::http) const JSON: &str = "application/json";
+/// The media type of one JSON value per line.
+pub(in crate::http) const LINES: &str = "application/x-ndjson";
+
 /// Serializes a view. Views are plain data with text keys, so this cannot fail.
 pub(in crate::http) fn written(view: &impl Serialize) -> Vec<u8> {
     let _rendering = span!("render").entered();

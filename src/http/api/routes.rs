@@ -19,12 +19,10 @@ pub(in crate::http) use super::dialect::{
     BoxedHandler, BoxedResponse, Elsewhere, Media, Route, Row,
 };
 use super::dialect::{Dialect, Problem, caller, context};
+use super::json::JSON;
 use super::operation::{Described, DescribedResponse, MakeSchema, Operation};
 use crate::auth::policy::Rule;
 use crate::http::app::App;
-
-/// The media type of JSON.
-pub(in crate::http) const JSON: &str = "application/json";
 
 /// Versions of a row in an API with a single version.
 pub(in crate::http) struct OneVersion;

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::simplified::simplify;
 use super::versions::{add_mark, mark_new_members, parameters};
 use crate::http::api::dialect::{Dialect, Route, Row};
+use crate::http::api::json::JSON;
 use crate::http::api::operation::{DescribedForm, DescribedResponse, Operation};
-use crate::http::api::routes::JSON;
 use crate::http::api::status::title;
 
 /// One of the APIs.

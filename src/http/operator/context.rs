@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::http::api;
 use crate::http::api::dialect::{Context, Dialect, Row, caller};
+use crate::http::api::json::JSON;
 use crate::http::api::routes::{OneVersion, by_method};
 use crate::http::api::streamed::{self, ClientGone, CutShort, Making};
 use crate::http::app::{App, Options};
@@ -59,7 +60,7 @@ impl Dialect for Operator {
         let body = placement::error_body(status, detail, Some(code), &context.request_id);
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(placement::accept::JSON));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
         if let Some(Ok(value)) = www_authenticate.as_deref().map(HeaderValue::from_str) {
             headers.insert(header::WWW_AUTHENTICATE, value);
         }

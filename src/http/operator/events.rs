@@ -15,19 +15,18 @@ use super::context::{Problem, RequestCaller, made_within};
 use super::requests::only_known;
 use super::views::events::{Event, Message, Notice};
 use crate::fairness::turns::{Requester, Turn};
+use crate::http::api::json::{JSON, LINES};
 use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::Parts;
 use crate::http::app::App;
 use crate::http::layers::service::Streaming;
-use crate::http::placement::accept::{Accept, JSON};
+use crate::http::placement::accept::Accept;
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
 use crate::store::events::MadeBy;
 use crate::store::events::reading::{Cursor, NextEvents, Row};
 
-/// Media type of one JSON value per line.
-pub(super) const LINES: &str = "application/x-ndjson";
 pub(super) const SSE: &str = "text/event-stream";
 /// The number after which a client of Server-Sent Events continues.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

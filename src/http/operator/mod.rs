@@ -33,6 +33,7 @@ use self::context::{Operator, Problem};
 pub use self::figures::count_flavors;
 use super::api;
 use super::api::dialect::Route;
+use super::api::json::LINES;
 use super::api::operation::json_of;
 use super::api::reply::Reply;
 use super::api::routes::{get, post, route};
@@ -100,7 +101,7 @@ fn table() -> Vec<Route<Operator>> {
             [get(.., rule::EVENTS, events::follow)
                 .about("Follows changes, one in each line or event, until the client disconnects.")
                 .query(&events::FOLLOW_QUERY)
-                .returns_as::<views::events::Event>(events::LINES)
+                .returns_as::<views::events::Event>(LINES)
                 .returns_as::<views::events::Event>(events::SSE)],
         ),
         route(
@@ -175,7 +176,7 @@ fn table() -> Vec<Route<Operator>> {
                 .query(placement::providers_query())
                 .query(&providers::OWN_QUERY)
                 .returns::<providers::DescribedProviders>()
-                .returns_as::<providers::DescribedProvider>(providers::LINES)],
+                .returns_as::<providers::DescribedProvider>(LINES)],
         ),
         route(
             "/-/v1/consumers",

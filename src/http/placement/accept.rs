@@ -5,7 +5,8 @@
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-pub(in crate::http) const JSON: &str = "application/json";
+use crate::http::api::json::JSON;
+
 /// HTML, which only errors have. Clients that accept neither get errors as plain text.
 pub(super) const HTML: &str = "text/html";
 

@@ -47,7 +47,7 @@ use axum::response::Response;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::json;
 
-use self::accept::{Accept, JSON};
+use self::accept::Accept;
 pub use self::allocation_candidates::write_candidates;
 use self::context::microversion;
 use self::dialect::{Offered, Placement, PlacementFacts};
@@ -56,6 +56,7 @@ pub(super) use self::problem::{Code, Problem, RefusedAs};
 use self::problem::{Recipient, is_absence};
 use super::api;
 use super::api::dialect::{Context, Dialect, Route, Row, caller, context};
+use super::api::json::JSON;
 use super::api::operation::{Described, VersionBounds};
 use super::app::{App, Options};
 use super::layers::service::HttpService;

@@ -11,7 +11,7 @@ use crate::http::app::App;
 use crate::http::layers::identity::Caller;
 
 /// Returns the caller's project; empty if it has none.
-pub(super) fn project(caller: &Caller) -> &str {
+pub(in crate::http) fn project(caller: &Caller) -> &str {
     caller.project.as_deref().unwrap_or_default()
 }
 

@@ -33,7 +33,8 @@ use axum::http::request::Parts;
 use axum::response::Response;
 use schemars::{Schema, SchemaGenerator};
 
-use self::context::{allowed, permit, project};
+pub(super) use self::context::project;
+use self::context::{allowed, permit};
 use self::dialect::Planner;
 use self::extract::Query;
 use self::mount::Mount;

@@ -151,13 +151,14 @@ pub(super) async fn try_stack(
     let caller = Arc::clone(caller::<Console>(&parts.extensions)?);
     let form = Form::parse(&intake::read_at_most(FORM_MAX, body, &app.options).await?)?;
     let form = stack_form(&form)?;
+    let scope = scope(&app, &caller);
     let new = NewPlan {
         name: "dry run".to_owned(),
         stack_id: Uuid::new_v4().to_string(),
-        project: scope(&app, &caller).project.to_owned(),
+        project: scope.project.to_owned(),
         user: caller.user.iter().cloned().collect(),
         resources: resources(&form.stack)?,
-        by_operator: scope(&app, &caller).all,
+        by_operator: scope.all,
         locations: None,
         policy: PlacementPolicy::of_hosts(form.goal),
     };
@@ -221,7 +222,7 @@ fn resources(text: &str) -> Result<Object, Problem> {
 /// Returns the plans that the caller sees.
 fn scope<'c>(app: &App, caller: &'c Caller) -> Scope<'c> {
     let all = app.policy.check(caller, rule::ALL_PROJECTS_READ, None).is_ok();
-    Scope { project: caller.project.as_deref().map_or("", |project| project), all }
+    Scope { project: planner::project(caller), all }
 }
 
 fn failed(failure: Failure) -> Problem {

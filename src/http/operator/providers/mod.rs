@@ -14,11 +14,12 @@ use self::writing::{Form, Include, Writing};
 use super::context::{Problem, RequestCaller, made_within, microversion};
 use crate::fairness::turns::{Requester, Turn};
 use crate::http::api::in_turn::turn_within;
+use crate::http::api::json::{JSON, LINES};
 use crate::http::api::operation::{Parameter, ParameterKind};
 use crate::http::api::reply::Reply;
 use crate::http::api::streamed::{PART, Parts};
 use crate::http::app::App;
-use crate::http::placement::accept::{Accept, JSON};
+use crate::http::placement::accept::Accept;
 use crate::http::placement::allocation_candidates::aside;
 use crate::http::placement::query::Query;
 use crate::http::placement::resource_providers::{listed_by, unknown};
@@ -42,8 +43,6 @@ pub(super) const OWN_QUERY: [Parameter; 2] = [
 ];
 /// The parameters that must not be repeated.
 const ONCE: [&str; 5] = ["name", "uuid", "resources", TREE, IN_TREE];
-/// Media type of one JSON value per line.
-pub(super) const LINES: &str = "application/x-ndjson";
 /// Number of providers whose allocations are read at once.
 const PROVIDERS_AT_ONCE: usize = 500;
 /// Number of allocations that are written at once.

@@ -3,11 +3,11 @@
 
 use axum::http::Method;
 
-use super::accept::JSON;
 use super::dialect::{Offered, Placement};
 use super::microversion::Microversion;
 use super::problem::Problem;
 use crate::http::api::dialect::{Elsewhere, Media, Row};
+use crate::http::api::json::JSON;
 use crate::http::api::routes::methods;
 
 /// Chooses the row for a method, a version and media types.

@@ -15,6 +15,7 @@ use super::accept;
 use super::dialect::{Offered, Placement};
 use super::microversion::{self, Microversion};
 use crate::auth::policy::Denied;
+use crate::http::api::json::JSON;
 use crate::http::api::status::{explanation, title};
 use crate::model::Refusal;
 use crate::store;
@@ -82,9 +83,9 @@ impl Problem {
         if let Some(www_authenticate) = &self.www_authenticate {
             return no_token(www_authenticate);
         }
-        let (content_type, body) = match to.offered.accept.best_of(&[accept::HTML, accept::JSON]) {
+        let (content_type, body) = match to.offered.accept.best_of(&[accept::HTML, JSON]) {
             Some(accept::HTML) => ("text/html; charset=UTF-8", self.html(to)),
-            Some(_) => (accept::JSON, self.json(to)),
+            Some(_) => (JSON, self.json(to)),
             None => ("text/plain; charset=UTF-8", self.plain(to)),
         };
         let mut response = (self.status, body).into_response();
