@@ -416,3 +416,44 @@ fn open_to_all(directory: &Path) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_shows_changes_of_an_object_and_the_latest_of_all() {
+    let options = Options { history: true, console: true, ..Options::default() };
+    let berth = Berth::opened(keeping(&postgres::database().await), options).await;
+    let berth = berth.header("x-auth-token", "admin:team");
+    let host = berth.host("cn<1>", &[("VCPU", 8)]).await;
+    let other = berth.host("other", &[("VCPU", 8)]).await;
+    let consumer = Uuid::new_v4();
+    let path = format!("/allocations/{consumer}");
+    berth.put(&path, claim_body(None, &[(host, "VCPU", 2)])).await.expect(204);
+    berth.delete(&path).await.expect(204);
+    let page = async |path: &str| berth.get(path).await.expect(200).text();
+    let taken = "+VCPU@cn&#60;1&#62;=2";
+    let of_host = page(&format!("/ui/providers/{}", host.0)).await;
+    for part in [taken, "VCPU.total=8", "<td>admin</td>", &format!("/ui/consumers/{consumer}")] {
+        assert!(of_host.contains(part), "{part}: {of_host}");
+    }
+    assert!(!page(&format!("/ui/providers/{}", other.0)).await.contains(taken));
+    let of_consumer = page(&format!("/ui/consumers/{consumer}")).await;
+    assert!(of_consumer.contains("It has no allocations any more."), "{of_consumer}");
+    assert!(of_consumer.contains(taken), "{of_consumer}");
+    let of_all = page("/ui/now").await;
+    assert!(of_all.contains(taken) && of_all.contains(">other</a>"), "{of_all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_searches_a_part_of_the_history_and_links_to_the_rest() {
+    let options = Options { history: true, console: true, ..Options::default() };
+    let berth = Berth::opened(keeping(&postgres::database().await), options).await;
+    let host = berth.host("cn", &[("VCPU", 8)]).await;
+    let later = "insert into history (entries) select '[]' from generate_series(1, 10000)";
+    sqlx::query(later).execute(&mut berth.session().await).await.unwrap();
+    let path = format!("/ui/providers/{}", host.0);
+    let text = berth.get(&path).await.expect(200).text();
+    assert!(text.contains("in the part of the history that was searched"), "{text}");
+    let older = text.split("<a href=\"?before=").nth(1).unwrap().split('#').next().unwrap();
+    let text = berth.get(&format!("{path}?before={older}")).await.expect(200).text();
+    assert!(text.contains("VCPU.total=8") && !text.contains("?before="), "{text}");
+    berth.get(&format!("{path}?before=0")).await.expect(400);
+}

@@ -1,7 +1,5 @@
 //! `berth history`: shows the changes of a provider or a consumer, with their authors.
 
-mod words;
-
 use clap::Args;
 use serde_json::{Value, json};
 use time::OffsetDateTime;
@@ -14,6 +12,7 @@ use crate::server::failure::Failure;
 use crate::server::opening::settle_schema;
 use crate::store::history::entry::HistoryEntry;
 use crate::store::history::reading::{HistoryQuery, HistoryResult, Period, read};
+use crate::store::history::summary::summary;
 
 /// Maximum number of entries in the output.
 const LIMIT_MAX: i64 = 100_000;
@@ -103,7 +102,7 @@ fn table(found: &HistoryResult) -> String {
             entry.kind.clone(),
             entry.object.clone(),
             or_dash(entry.generation.map(|it| it.to_string()).as_ref()),
-            words::change(entry, &found.names),
+            summary(entry, &found.names),
             or_dash(entry.user.as_ref()),
             or_dash(entry.project.as_ref()),
             or_dash(entry.request_id.as_ref()),

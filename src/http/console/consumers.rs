@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::amounts::Grouped;
 use super::context::{ConsoleCaller, Problem};
+use super::history::{self, HistorySection};
 use super::page::{FirstItems, Shell, html};
 use super::provider::amounts_text;
 use crate::http::api::extract::path_parts;
@@ -43,7 +44,10 @@ path_parts! {
 #[template(path = "console/consumer.html")]
 struct ConsumerPage {
     shell: Shell,
-    consumer: Consumer,
+    uuid: Uuid,
+    /// `None`: it has no allocations any more.
+    consumer: Option<Consumer>,
+    history: HistorySection,
 }
 
 /// The page of a project.
@@ -87,16 +91,21 @@ pub(super) async fn show(
     ConsoleCaller(caller): ConsoleCaller,
     shell: Shell,
     ConsumerPath(uuid): ConsumerPath,
+    uri: Uri,
 ) -> Result<Reply, Problem> {
     let missing = || Problem::not_found(format!("There is no consumer {uuid} with allocations."));
-    let known = consumer_uuid(&uuid).ok_or_else(missing)?;
+    let uuid = consumer_uuid(&uuid).ok_or_else(missing)?;
     let turn = costly::turn(&app, caller.requester()).await?;
-    let filter = ConsumerFilter { uuids: Some(vec![known]), ..ConsumerFilter::all(1) };
-    let found = app.store.consumers(filter).await?.consumers.pop().ok_or_else(missing)?;
+    let filter = ConsumerFilter { uuids: Some(vec![uuid]), ..ConsumerFilter::all(1) };
+    let found = app.store.consumers(filter).await?.consumers.pop();
+    let history = history::read(&app, &caller, Some(uuid), &uri).await?;
+    if found.is_none() && !history.any() {
+        return Err(missing());
+    }
     let world = app.store.world().await?;
     let work = move || {
-        let consumer = consumer(&world, found, ALLOCATIONS_MAX);
-        html(&ConsumerPage { shell, consumer })
+        let consumer = found.map(|found| consumer(&world, found, ALLOCATIONS_MAX));
+        html(&ConsumerPage { shell, uuid, consumer, history })
     };
     work_in(turn, work).await
 }

@@ -9,6 +9,7 @@ mod cloud;
 mod consumers;
 mod context;
 mod form;
+mod history;
 pub(super) mod now;
 mod page;
 mod plans;

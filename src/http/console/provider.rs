@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::State;
+use axum::http::Uri;
 use uuid::Uuid;
 
 use super::amounts::{Amounts, Grouped};
 use super::context::{Console, ConsoleCaller, Problem};
+use super::history::{self, HistorySection};
 use super::page::{FirstItems, Shell, html};
 use crate::auth::policy::operator as rule;
 use crate::http::api::extract::path_parts;
@@ -46,6 +48,7 @@ struct ProviderPage {
     tree: FirstItems<ProviderCard>,
     sharing: Vec<ProviderLink>,
     consumers: Consumers,
+    history: HistorySection,
 }
 
 /// A provider of the tree.
@@ -99,6 +102,7 @@ pub(super) async fn show(
     ConsoleCaller(caller): ConsoleCaller,
     shell: Shell,
     ProviderPath(uuid): ProviderPath,
+    uri: Uri,
 ) -> Result<Reply, Problem> {
     let missing = || Problem::not_found(format!("There is no resource provider {uuid}."));
     let uuid = dashed_uuid(&uuid).ok_or_else(missing)?;
@@ -114,10 +118,11 @@ pub(super) async fn show(
     } else {
         Consumers::Hidden
     };
+    let history = history::read(&app, &caller, Some(uuid), &uri).await?;
     let work = move || -> Result<Reply, Problem> {
         let provider =
             world.provider(uuid).ok_or_else(|| Problem::internal("a provider is gone"))?;
-        Ok(html(&page(shell, &world, provider, consumers)))
+        Ok(html(&page(shell, &world, provider, consumers, history)))
     };
     work_in::<Console, _>(turn, work).await?
 }
@@ -145,7 +150,13 @@ pub(super) fn amounts_text(amounts: &[(String, i64)]) -> String {
     texts.join(", ")
 }
 
-fn page(shell: Shell, world: &World, provider: Provider<'_>, consumers: Consumers) -> ProviderPage {
+fn page(
+    shell: Shell,
+    world: &World,
+    provider: Provider<'_>,
+    consumers: Consumers,
+    history: HistorySection,
+) -> ProviderPage {
     let root = provider.root();
     let count = provider.tree().count();
     let sharing = world.signature_of(root.slot()).into_iter().flat_map(|id| world.sharing_with(id));
@@ -165,6 +176,7 @@ fn page(shell: Shell, world: &World, provider: Provider<'_>, consumers: Consumer
         ),
         sharing: sharing.map(|it| link(&it)).collect(),
         consumers,
+        history,
         shell,
     }
 }

@@ -2,17 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::FutureExt;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::entry::HistoryEntry;
+use crate::store::access::Store;
 use crate::store::error::{Error, Result};
 
 /// Maximum number of objects looked up for one name: the provider that has it, and providers that had it.
 const NAMESAKES_MAX: i64 = 100;
-/// Maximum number of rows read at once.
+/// Maximum number of rows that a statement searches for entries.
+const SEARCHED: i64 = 10_000;
+/// Maximum number of rows that `berth history` reads at once.
 const PAGE: i64 = 1000;
-/// Time limit of a search, which may read some gigabytes from a disk.
+/// Time limit of a search for a name, which may read some gigabytes from a disk.
 const SEARCH_MAX: &str = "set statement_timeout = '5min'";
 
 /// A query for entries.
@@ -52,6 +56,39 @@ pub struct Period {
     pub ended: Option<String>,
 }
 
+/// Changes in a part of the history.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryPart {
+    /// The changes, newest first.
+    pub entries: Vec<HistoryEntry>,
+    /// The number of the row before which the search can go on; `None`: all rows have been searched.
+    pub rest: Option<i64>,
+}
+
+impl Store {
+    /// Returns whether this replica records changes.
+    pub fn keeps_history(&self) -> bool {
+        self.primary().options().history_days.is_some()
+    }
+
+    /// Returns the latest changes in rows below a number: of an object, or of all. At most `limit` rows are read, each
+    /// with changes of a transaction, and a bounded number is searched.
+    ///
+    /// # Errors
+    /// The database is unavailable, or a row is damaged.
+    pub async fn history(
+        &self,
+        object: Option<Uuid>,
+        below: i64,
+        limit: u16,
+    ) -> Result<HistoryPart> {
+        let part = self.read(move |conn| {
+            async move { Ok(part(conn, object.as_slice(), below, limit.into()).await) }.boxed()
+        });
+        part.await?.map_err(Error::settled)
+    }
+}
+
 /// Reads the entries about an object, on a connection that is used for nothing else. All rows are searched, from the
 /// newest on, until the limit is reached.
 ///
@@ -64,32 +101,35 @@ pub async fn read(conn: &mut PgConnection, query: &HistoryQuery) -> Result<Histo
         objects: objects(conn, &query.object).await?,
         ..HistoryResult::default()
     };
-    if found.objects.is_empty() {
-        return Ok(found);
+    if !found.objects.is_empty() {
+        (found.entries, found.has_more) = entries(conn, &found.objects, query).await?;
+        found.names = names(conn, &found.entries).await?;
     }
-    let limit = query.limit as usize;
-    let mut below = i64::MAX;
-    loop {
-        let rows = rows(conn, &found.objects, below).await?;
-        let is_last = i64::try_from(rows.len()) != Ok(PAGE);
-        for row in rows {
-            below = row.id;
-            if query.since.is_some_and(|since| row.at_seconds < since) {
-                return named(conn, found).await;
+    Ok(found)
+}
+
+/// Returns the entries about objects, and whether there are more than the limit.
+async fn entries(
+    conn: &mut PgConnection,
+    objects: &[Uuid],
+    query: &HistoryQuery,
+) -> Result<(Vec<HistoryEntry>, bool)> {
+    let mut found = Vec::new();
+    let mut rest = Some(i64::MAX);
+    while let Some(below) = rest {
+        let part = part(conn, objects, below, PAGE).await?;
+        rest = part.rest;
+        for entry in part.entries {
+            if query.since.is_some_and(|since| entry.at_seconds < since) {
+                return Ok((found, false));
             }
-            let mut entries = row.entries()?;
-            entries.retain(|entry| found.objects.iter().any(|it| entry.subjects.contains(it)));
-            found.entries.extend(entries.into_iter().rev());
-            if found.entries.len() > limit {
-                found.entries.truncate(limit);
-                found.has_more = true;
-                return named(conn, found).await;
+            if found.len() == query.limit as usize {
+                return Ok((found, true));
             }
-        }
-        if is_last {
-            return named(conn, found).await;
+            found.push(entry);
         }
     }
+    Ok((found, false))
 }
 
 async fn periods(conn: &mut PgConnection) -> Result<Vec<Period>> {
@@ -143,31 +183,58 @@ impl Row {
     }
 }
 
-/// Reads the next rows whose entries name any of the objects, newest first.
-async fn rows(conn: &mut PgConnection, objects: &[Uuid], below: i64) -> Result<Vec<Row>> {
+/// Searches the next rows for entries about any of the objects, or for all entries if there are no objects.
+async fn part(
+    conn: &mut PgConnection,
+    objects: &[Uuid],
+    below: i64,
+    limit: i64,
+) -> Result<HistoryPart> {
+    let last = sqlx::query_scalar!(
+        "select id from history where id < $1 order by id desc offset $2 limit 1",
+        below,
+        SEARCHED.max(limit)
+    );
+    let last = last.fetch_optional(&mut *conn).await?;
     let patterns: Vec<String> = objects.iter().map(|object| format!("%\"{object}\"%")).collect();
     let rows = sqlx::query_as!(
         Row,
         r#"select id, to_char(at at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as "at!",
                   extract(epoch from at)::double precision as "at_seconds!", entries
-           from history where id < $2 and entries like any ($1)
-           order by id desc limit $3"#,
+           from history
+           where id < $2 and ($3::bigint is null or id > $3)
+             and (cardinality($1::text[]) = 0 or entries like any ($1))
+           order by id desc limit $4"#,
         &patterns,
         below,
-        PAGE
+        last,
+        limit
     );
-    Ok(rows.fetch_all(conn).await?)
+    let rows = rows.fetch_all(conn).await?;
+    let is_full = i64::try_from(rows.len()) == Ok(limit);
+    let mut part = HistoryPart { entries: Vec::new(), rest: last.map(|last| last + 1) };
+    if is_full && let Some(row) = rows.last() {
+        part.rest = Some(row.id);
+    }
+    for row in rows {
+        let mut entries = row.entries()?;
+        if !objects.is_empty() {
+            entries.retain(|entry| objects.iter().any(|it| entry.subjects.contains(it)));
+        }
+        part.entries.extend(entries.into_iter().rev());
+    }
+    Ok(part)
 }
 
-/// Adds the names of providers.
-async fn named(conn: &mut PgConnection, found: HistoryResult) -> Result<HistoryResult> {
+/// Returns the names of the providers that the entries are about.
+async fn names(
+    conn: &mut PgConnection,
+    entries: &[HistoryEntry],
+) -> Result<BTreeMap<Uuid, String>> {
     let subjects: BTreeSet<Uuid> =
-        found.entries.iter().flat_map(|entry| &entry.subjects).copied().collect();
+        entries.iter().flat_map(|entry| &entry.subjects).copied().collect();
     let subjects: Vec<Uuid> = subjects.into_iter().collect();
     let names = sqlx::query!("select uuid, name from providers where uuid = any($1)", &subjects);
     let names = names.fetch_all(conn).await?;
-    Ok(HistoryResult {
-        names: names.into_iter().map(|row| (row.uuid, row.name)).collect(),
-        ..found
-    })
+    Ok(names.into_iter().map(|row| (row.uuid, row.name)).collect())
 }

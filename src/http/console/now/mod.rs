@@ -1,4 +1,4 @@
-//! The present: requests, claims and refreshes of this replica, the replicas, and the latest refusals.
+//! The present: requests, claims and refreshes of this replica, the replicas, the latest refusals and changes.
 
 mod exposition;
 mod figures;
@@ -9,11 +9,13 @@ use std::time::Instant;
 
 use askama::Template;
 use axum::extract::State;
+use axum::http::Uri;
 
 use self::exposition::Samples;
 use self::figures::{Figures, Timing};
 use super::amounts::Grouped;
 use super::context::{ConsoleCaller, Problem};
+use super::history::{self, HistorySection};
 use super::page::{Shell, html};
 use crate::auth::policy::operator as rule;
 use crate::http::admin::gauges;
@@ -41,6 +43,7 @@ struct NowPage {
     /// `None`: the caller may not see them.
     replicas: Option<Vec<Replica>>,
     refusals: Option<Vec<RefusalRow>>,
+    history: HistorySection,
 }
 
 /// The activity of this replica.
@@ -65,10 +68,12 @@ pub(super) async fn show(
     State(app): State<Arc<App>>,
     ConsoleCaller(caller): ConsoleCaller,
     shell: Shell,
+    uri: Uri,
 ) -> Result<Reply, Problem> {
     let may = |rule| app.policy.check(&caller, rule, None).is_ok();
     let replicas = if may(rule::MEMBERS) { Some(app.store.replicas().await?) } else { None };
     let may_see_refusals = may(rule::REFUSED);
+    let history = history::read(&app, &caller, None, &uri).await?;
     let known = Arc::clone(&app);
     let work = move || {
         let page = NowPage {
@@ -78,6 +83,7 @@ pub(super) async fn show(
             providers: Grouped::count(known.store.known_world().len()),
             replicas,
             refusals: may_see_refusals.then(|| refusals(&known)),
+            history,
         };
         html(&page)
     };

@@ -11,7 +11,7 @@ use crate::store::history::entry::HistoryEntry;
 const LENGTH_MAX: usize = 160;
 
 /// Summarises a change. Providers are shown by their present names.
-pub(super) fn change(entry: &HistoryEntry, names: &BTreeMap<Uuid, String>) -> String {
+pub fn summary(entry: &HistoryEntry, names: &BTreeMap<Uuid, String>) -> String {
     let (before, after) = (entry.before.as_ref(), entry.after.as_ref());
     let mut parts = Vec::new();
     match (before, after) {
@@ -98,16 +98,16 @@ mod tests {
     use serde_json::{Value, json};
     use uuid::Uuid;
 
-    use super::change;
+    use super::summary;
     use crate::store::history::entry::HistoryEntry;
 
-    fn words(before: &Value, after: &Value, names: &[(Uuid, &str)]) -> String {
+    fn summarized(before: &Value, after: &Value, names: &[(Uuid, &str)]) -> String {
         let state = |state: &Value| (!state.is_null()).then(|| state.clone());
         let (before, after) = (state(before), state(after));
         let entry = HistoryEntry { before, after, ..HistoryEntry::default() };
         let names: BTreeMap<Uuid, String> =
             names.iter().map(|(uuid, name)| (*uuid, (*name).to_owned())).collect();
-        change(&entry, &names)
+        summary(&entry, &names)
     }
 
     #[test]
@@ -115,30 +115,30 @@ mod tests {
         let (known, unknown) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let names = [(known, "host")];
         let inventories = |total| json!({"generation": total, "inventories": {"VCPU": {"total": total, "reserved": 0}}});
-        assert_eq!(words(&inventories(8), &inventories(16), &names), "VCPU.total 8 -> 16");
+        assert_eq!(summarized(&inventories(8), &inventories(16), &names), "VCPU.total 8 -> 16");
         let none = json!({"generation": 1, "inventories": {}});
-        assert_eq!(words(&inventories(8), &none, &names), "-VCPU.total=8");
+        assert_eq!(summarized(&inventories(8), &none, &names), "-VCPU.total=8");
         let traits = |all: Value| json!({"generation": 1, "traits": all});
-        assert_eq!(words(&traits(json!(["A"])), &traits(json!(["B"])), &names), "-A +B");
+        assert_eq!(summarized(&traits(json!(["A"])), &traits(json!(["B"])), &names), "-A +B");
         let amounts = |provider: Uuid, amount| json!({"generation": 1, "allocations": {provider.to_string(): {"VCPU": amount}}});
-        assert_eq!(words(&Value::Null, &amounts(known, 2), &names), "created: +VCPU@host=2");
-        assert_eq!(words(&amounts(known, 2), &amounts(known, 4), &names), "VCPU@host 2 -> 4");
+        assert_eq!(summarized(&Value::Null, &amounts(known, 2), &names), "created: +VCPU@host=2");
+        assert_eq!(summarized(&amounts(known, 2), &amounts(known, 4), &names), "VCPU@host 2 -> 4");
         let moved = format!("-VCPU@host=2 +VCPU@{unknown}=2");
-        let mut found: Vec<String> = words(&amounts(known, 2), &amounts(unknown, 2), &names)
+        let mut found: Vec<String> = summarized(&amounts(known, 2), &amounts(unknown, 2), &names)
             .split(' ')
             .map(str::to_owned)
             .collect();
         found.sort_by_key(|part| part.starts_with('+'));
         assert_eq!(found.join(" "), moved);
         let provider = |name| json!({"generation": 0, "name": name, "parent": null});
-        assert_eq!(words(&provider("a"), &provider("b"), &names), "name a -> b");
-        assert_eq!(words(&provider("a"), &Value::Null, &names), "deleted: -name=a");
+        assert_eq!(summarized(&provider("a"), &provider("b"), &names), "name a -> b");
+        assert_eq!(summarized(&provider("a"), &Value::Null, &names), "deleted: -name=a");
     }
 
     #[test]
     fn much_is_cut_off() {
         let all: Vec<String> = (0..100).map(|nth| format!("CUSTOM_€{nth}")).collect();
-        let text = words(&Value::Null, &json!({"traits": all}), &[]);
+        let text = summarized(&Value::Null, &json!({"traits": all}), &[]);
         assert_eq!(text.chars().count(), 163);
         assert!(text.ends_with("..."), "{text}");
     }
