@@ -25,15 +25,17 @@ pub(super) struct Amounts {
 }
 
 impl Amounts {
-    /// Adds an inventory.
-    pub(super) fn add(&mut self, row: &InventoryRow) {
-        let capacity = row.terms.capacity();
-        self.total = self.total.saturating_add(row.terms.total.into());
-        self.reserved = self.reserved.saturating_add(row.terms.reserved.into());
+    /// Returns the amounts of an inventory.
+    pub(super) fn of(row: &InventoryRow) -> Self {
         // A reserved amount above the total makes the capacity of one inventory negative, not that of others less.
-        self.capacity = self.capacity.saturating_add(capacity.max(0));
-        self.used = self.used.saturating_add(row.used);
-        self.overcommitted += usize::from(row.used > capacity.max(0));
+        let capacity = row.terms.capacity().max(0);
+        Self {
+            total: row.terms.total.into(),
+            reserved: row.terms.reserved.into(),
+            capacity,
+            used: row.used,
+            overcommitted: usize::from(row.used > capacity),
+        }
     }
 
     /// Adds other amounts of the same class.

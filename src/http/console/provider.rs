@@ -188,12 +188,10 @@ fn link(provider: &Provider<'_>) -> ProviderLink {
 fn card(world: &World, provider: &Provider<'_>, requested: &Provider<'_>) -> ProviderCard {
     let depth = std::iter::successors(provider.parent(), Provider::parent).count();
     let inventory = |row: InventoryRow| {
-        let mut amounts = Amounts::default();
-        amounts.add(&row);
         let terms = row.terms;
         InventoryLine {
             name: world.name_of_class(row.class).to_owned(),
-            amounts,
+            amounts: Amounts::of(&row),
             ratio: terms.allocation_ratio,
             units: format!(
                 "{} to {} in steps of {}",

@@ -142,17 +142,23 @@ pub(super) struct Survey {
     pub(super) classes: BTreeMap<ClassId, Amounts>,
 }
 
-/// Returns the sums of each class in a tree.
-pub(super) fn sums(root: &Provider<'_>) -> BTreeMap<ClassId, Amounts> {
-    let mut sums: BTreeMap<ClassId, Amounts> = BTreeMap::new();
-    for row in root.tree().flat_map(|provider| provider.inventories()) {
-        sums.entry(row.class).or_default().add(&row);
-    }
+/// Returns the sums of each class in a tree, ascending by class.
+pub(super) fn sums(root: &Provider<'_>) -> Vec<(ClassId, Amounts)> {
+    let rows = root.tree().flat_map(|provider| provider.inventories());
+    let mut sums: Vec<_> = rows.map(|row| (row.class, Amounts::of(&row))).collect();
+    sums.sort_by_key(|(class, _)| *class);
+    sums.dedup_by(|(next, amounts), (class, sum)| {
+        let is_same = next == class;
+        if is_same {
+            sum.merge(amounts);
+        }
+        is_same
+    });
     sums
 }
 
 /// Adds the sums of each class to others.
-pub(super) fn merge(into: &mut BTreeMap<ClassId, Amounts>, from: &BTreeMap<ClassId, Amounts>) {
+pub(super) fn merge(into: &mut BTreeMap<ClassId, Amounts>, from: &[(ClassId, Amounts)]) {
     for (class, amounts) in from {
         into.entry(*class).or_default().merge(amounts);
     }
@@ -167,12 +173,13 @@ pub(super) fn survey(
     let mut survey = Survey::default();
     for root in world.trees().filter(|root| matches(root)) {
         let sums = sums(&root);
-        let filled = sums.iter().filter(|(id, _)| class.is_none_or(|class| class == **id));
-        let filled = filled.filter_map(|(id, amounts)| Some((amounts.fullness()?, *id)));
-        let unusable = unusable(&sums);
+        let filled = sums.iter().filter_map(|(id, amounts)| Some((amounts.fullness()?, *id)));
+        let filled: Vec<(Permille, ClassId)> = filled.collect();
+        let unusable = unusable(&filled);
         survey.unusable += usize::from(unusable >= UNUSABLE);
         // The first of several equally full classes.
-        let fullest = filled.rev().max_by_key(|(fullness, _)| *fullness);
+        let chosen = filled.iter().filter(|(_, id)| class.is_none_or(|class| class == *id));
+        let fullest = chosen.copied().rev().max_by_key(|(fullness, _)| *fullness);
         survey.hosts.push(Host {
             slot: root.slot(),
             fullness: fullest.map(|(fullness, _)| fullness),
@@ -186,8 +193,8 @@ pub(super) fn survey(
 }
 
 /// Returns the free fraction of the emptiest class of a host, if another class is full.
-fn unusable(sums: &BTreeMap<ClassId, Amounts>) -> Permille {
-    let fullness = || sums.values().filter_map(Amounts::fullness);
+fn unusable(filled: &[(Permille, ClassId)]) -> Permille {
+    let fullness = || filled.iter().map(|(fullness, _)| *fullness);
     match (fullness().min(), fullness().max()) {
         (Some(emptiest), Some(WHOLE..)) => WHOLE.saturating_sub(emptiest),
         _ => 0,

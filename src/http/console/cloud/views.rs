@@ -216,9 +216,9 @@ impl View<'_> {
     }
 
     /// Returns the row of the chosen class, or those of the first classes.
-    fn rows(&self, classes: &BTreeMap<ClassId, Amounts>) -> Vec<ClassRow> {
-        let shown = classes.iter().filter(|(id, _)| self.class.is_none_or(|class| class == **id));
-        shown.take(CLASSES_MAX).map(|(id, amounts)| self.row(*id, amounts)).collect()
+    fn rows(&self, classes: impl IntoIterator<Item = (ClassId, Amounts)>) -> Vec<ClassRow> {
+        let shown = classes.into_iter().filter(|(id, _)| self.class.is_none_or(|it| it == *id));
+        shown.take(CLASSES_MAX).map(|(id, amounts)| self.row(id, &amounts)).collect()
     }
 
     fn cell(&self, host: &Host) -> Option<Cell> {
@@ -237,7 +237,7 @@ impl View<'_> {
         let from = self.parameters.page.saturating_sub(1).saturating_mul(LISTED);
         let row = |host: &Host| {
             let sums = sums(&self.world.at(host.slot)?);
-            let classes = self.rows(&sums);
+            let classes = self.rows(sums.iter().copied());
             let more_classes = sums.len() - classes.len();
             let fullest =
                 host.class.map_or_else(String::new, |id| self.world.name_of_class(id).to_owned());
@@ -280,7 +280,7 @@ impl View<'_> {
             },
             link: self.link(&link),
             hosts: Grouped::count(hosts.len()),
-            classes: self.rows(&classes),
+            classes: self.rows(classes),
             cells: drawn.iter().take(DRAWN).filter_map(|host| self.cell(host)).collect(),
             more: hosts.len().checked_sub(DRAWN).filter(|it| *it > 0).map(Grouped::count),
         }

@@ -190,10 +190,8 @@ fn card(world: &World, candidate: Candidate<'_>) -> CandidateCard {
     for (provider, taken) in candidate.allocations() {
         host.get_or_insert_with(|| provider.root().name().to_owned());
         let amounts = taken.iter().map(|(class, amount)| {
-            let mut amounts = Amounts::default();
-            if let Some(row) = provider.inventory(*class) {
-                amounts.add(&row);
-            }
+            let inventory = provider.inventory(*class);
+            let amounts = inventory.map_or_else(Amounts::default, |row| Amounts::of(&row));
             Taken {
                 class: world.name_of_class(*class).to_owned(),
                 amount: Grouped(*amount),
