@@ -153,7 +153,7 @@ pictures: install-run
 	for picture in docs/pictures/*.dot; do dot -Tsvg "$$picture" -o "$${picture%.dot}.svg" || exit 1; done
 
 # The documentation as a site.
-docs:
+docs: install-run
 	@tools/rust
 	tools/docs
 
