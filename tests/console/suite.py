@@ -1,8 +1,8 @@
 """The console in Chromium: each page with 10 and with 100,000 hosts.
 
 Run it by `tests/console/run`, which prepares the Python environment first. Each page is loaded without scripts, walked
-through by keyboard, and checked by axe-core for faults that keep people from using it. `--pictures` writes the pictures
-of docs/pictures again; without it, pages are compared with them.
+through by keyboard, and checked by axe-core, light and dark, for faults that keep people from using it. `--pictures`
+writes the pictures of docs/pictures again; without it, pages are compared with them.
 """
 
 import argparse
@@ -214,13 +214,19 @@ class Checks:
         width = driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
         self.check(width <= 0, f"{name}: {width} pixels too wide")
         driver.execute_script(self._axe)
+        for scheme in ("dark", "light"):
+            self._axe_faults(driver, name, scheme)
+        self._picture(driver, name)
+
+    def _axe_faults(self, driver, name: str, scheme: str) -> None:
+        preferred = {"name": "prefers-color-scheme", "value": scheme}
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [preferred]})
         # Resolves when axe has looked at the whole page.
         found = driver.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
         for fault in found["violations"]:
             where = [node["target"] for node in fault["nodes"][:3]]
-            self.check(False, f"{name}: {fault['impact']}: {fault['help']}: {where}")
-        self.check(not found["violations"], f"{name}: {len(found['violations'])} kinds of faults")
-        self._picture(driver, name)
+            self.check(False, f"{name}, {scheme}: {fault['impact']}: {fault['help']}: {where}")
+        self.check(not found["violations"], f"{name}, {scheme}: {len(found['violations'])} kinds of faults")
 
     def _picture(self, driver, name: str) -> None:
         picture = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
