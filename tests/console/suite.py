@@ -9,7 +9,9 @@ import argparse
 import contextlib
 import io
 import json
-
+import os
+import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -21,6 +23,7 @@ import uuid
 
 from harness import report
 from harness.environment import REPOSITORY, TARGET
+from harness.ports import free_port
 from harness.postgres import Cluster
 from harness.servers import find_berth, running
 from PIL import Image, ImageChops, ImageStat
@@ -40,6 +43,9 @@ PICTURED = {"large-cloud", "small-provider", "small-nothing"}
 # differ between machines, the layout does not.
 REDUCED, DIFFERENCE_MAX = (64, 45), 24.0
 BYTES_MAX = 200_000
+# Hosts of the demo, and as many storage pools as racks.
+DEMO_HOSTS = 2_050
+STOP_MAX = 120
 
 
 def main() -> int:
@@ -62,6 +68,7 @@ def main() -> int:
                 for page, path in cloud(server.url).items():
                     checks.page(driver, server.url, f"{name}-{page}", path)
                 checks.keyboard(driver, server.url)
+    checks.demo()
     return report.finish(checks.passed, checks.failed, 0)
 
 
@@ -257,6 +264,34 @@ class Checks:
         self.check("/ui/providers/" in (seen[-1] or ""), f"keyboard: never at a host: {seen}")
         driver.switch_to.active_element.send_keys(Keys.ENTER)
         self.check("/ui/providers/" in driver.current_url, f"keyboard: at {driver.current_url}")
+
+    def demo(self) -> None:
+        """`make demo` fills a cloud, names pages that show it, and leaves nothing after Ctrl-C."""
+        url = f"http://127.0.0.1:{(port := free_port())}"
+        command = [REPOSITORY / "tools" / "demo", "--berth", find_berth(), "--port", str(port)]
+        # A group of its own, which gets the signal as a terminal sends it.
+        demo = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        shown = ""
+        for line in demo.stdout:
+            shown += line
+            if "Ctrl-C" in line:
+                break
+        links = re.findall(rf"{re.escape(url)}/ui\S*", shown)
+        self.check(len(links) == 3, f"demo: the pages {links} in {shown[-2000:]!r}")
+        cloud, found, why = (source(link).decode() for link in links)
+        self.check(f"<b>{DEMO_HOSTS:,}</b> hosts" in cloud, "demo: the number of hosts")
+        self.check("GPU" in found and "<b>0</b> hosts" not in found, "demo: no GPU host is found")
+        self.check("<b>0</b> of" in why, "demo: a hopeless request fits")
+        self.check('id="changes"' in (now := source(f"{url}/ui/now").decode()) and "created:" in now, "demo: no changes")
+        os.killpg(demo.pid, signal.SIGINT)
+        rest, _ = demo.communicate(timeout=STOP_MAX)
+        self.check("Stopping." in rest, f"demo: it ended with {rest[-200:]!r}")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(demo.pid, 0)
+            self.check(False, "demo: processes are left")
+        with contextlib.suppress(ConnectionError, urllib.error.URLError):
+            source(f"{url}/ui")
+            self.check(False, "demo: the port is still open")
 
 
 def source(url: str) -> bytes:
