@@ -431,12 +431,12 @@ async fn the_console_shows_changes_of_an_object_and_the_latest_of_all() {
     let page = async |path: &str| berth.get(path).await.expect(200).text();
     let taken = "+VCPU@cn&#60;1&#62;=2";
     let of_host = page(&format!("/ui/providers/{}", host.0)).await;
-    for part in [taken, "VCPU.total=8", "<td>admin</td>", &format!("/ui/consumers/{consumer}")] {
+    for part in [taken, "VCPU.total=8", ">admin</td>", &format!("/ui/consumers/{consumer}")] {
         assert!(of_host.contains(part), "{part}: {of_host}");
     }
     assert!(!page(&format!("/ui/providers/{}", other.0)).await.contains(taken));
     let of_consumer = page(&format!("/ui/consumers/{consumer}")).await;
-    assert!(of_consumer.contains("It has no allocations any more."), "{of_consumer}");
+    assert!(of_consumer.contains("It has no allocations."), "{of_consumer}");
     assert!(of_consumer.contains(taken), "{of_consumer}");
     let of_all = page("/ui/now").await;
     assert!(of_all.contains(taken) && of_all.contains(">other</a>"), "{of_all}");
@@ -456,4 +456,9 @@ async fn a_page_searches_a_part_of_the_history_and_links_to_the_rest() {
     let text = berth.get(&format!("{path}?before={older}")).await.expect(200).text();
     assert!(text.contains("VCPU.total=8") && !text.contains("?before="), "{text}");
     berth.get(&format!("{path}?before=0")).await.expect(400);
+    // Whether a consumer has ever been there is known when all has been searched.
+    let path = format!("/ui/consumers/{}", Uuid::new_v4());
+    let text = berth.get(&path).await.expect(200).text();
+    assert!(text.contains("It has no allocations."), "{text}");
+    berth.get(&format!("{path}?before={older}")).await.expect(404);
 }

@@ -45,7 +45,7 @@ path_parts! {
 struct ConsumerPage {
     shell: Shell,
     uuid: Uuid,
-    /// `None`: it has no allocations any more.
+    /// `None`: it has no allocations.
     consumer: Option<Consumer>,
     history: HistorySection,
 }
@@ -99,7 +99,7 @@ pub(super) async fn show(
     let filter = ConsumerFilter { uuids: Some(vec![uuid]), ..ConsumerFilter::all(1) };
     let found = app.store.consumers(filter).await?.consumers.pop();
     let history = history::read(&app, &caller, Some(uuid), &uri).await?;
-    if found.is_none() && !history.any() {
+    if found.is_none() && !history.may_have_changes() {
         return Err(missing());
     }
     let world = app.store.world().await?;

@@ -63,9 +63,9 @@ pub(super) async fn read(
 }
 
 impl HistorySection {
-    /// Returns whether there are changes to see.
-    pub(super) fn any(&self) -> bool {
-        matches!(self, Self::Shown { rows, .. } if !rows.is_empty())
+    /// Returns whether there are changes, or may be in a part that has not been searched.
+    pub(super) fn may_have_changes(&self) -> bool {
+        matches!(self, Self::Shown { rows, older } if !rows.is_empty() || older.is_some())
     }
 }
 
