@@ -39,6 +39,13 @@ async fn berth() -> Berth {
     berth_with(keeping(&postgres::database().await)).await
 }
 
+/// A replica that keeps the history and has the console.
+async fn berth_with_console() -> Berth {
+    let options = Options { history: true, console: true, ..Options::default() };
+    let berth = Berth::opened(keeping(&postgres::database().await), options).await;
+    berth.header("x-auth-token", "admin:team")
+}
+
 async fn ask(database: &PgConnectOptions, question: HistoryQuery) -> HistoryResult {
     let mut conn = PgConnection::connect_with(database).await.unwrap();
     read(&mut conn, &question).await.unwrap()
@@ -419,9 +426,7 @@ fn open_to_all(directory: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_console_shows_changes_of_an_object_and_the_latest_of_all() {
-    let options = Options { history: true, console: true, ..Options::default() };
-    let berth = Berth::opened(keeping(&postgres::database().await), options).await;
-    let berth = berth.header("x-auth-token", "admin:team");
+    let berth = berth_with_console().await;
     let host = berth.host("cn<1>", &[("VCPU", 8)]).await;
     let other = berth.host("other", &[("VCPU", 8)]).await;
     let consumer = Uuid::new_v4();
@@ -444,8 +449,7 @@ async fn the_console_shows_changes_of_an_object_and_the_latest_of_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_searches_a_part_of_the_history_and_links_to_the_rest() {
-    let options = Options { history: true, console: true, ..Options::default() };
-    let berth = Berth::opened(keeping(&postgres::database().await), options).await;
+    let berth = berth_with_console().await;
     let host = berth.host("cn", &[("VCPU", 8)]).await;
     let later = "insert into history (entries) select '[]' from generate_series(1, 10000)";
     sqlx::query(later).execute(&mut berth.session().await).await.unwrap();

@@ -1,9 +1,9 @@
 //! The history of changes, with their callers and the states before and after. It is written in the transaction of
 //! the change, so it has exactly the committed changes.
 //!
-//! [`reading`] finds the entries about an object, [`summary`] puts an entry into a line, [`retention`] removes old ones. `history_periods` has the times
-//! during which changes were recorded: a replica with the option begins a period at its start unless one is open,
-//! and a replica without it ends the open one, because its changes are not recorded.
+//! [`reading`] finds the entries about an object, [`summary`] puts an entry into a line, [`retention`] removes old
+//! ones. `history_periods` has the times during which changes were recorded: a replica with the option begins a period
+//! at its start unless one is open, and a replica without it ends the open one, because its changes are not recorded.
 
 pub mod entry;
 pub mod reading;

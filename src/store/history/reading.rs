@@ -190,12 +190,8 @@ async fn part(
     below: i64,
     limit: i64,
 ) -> Result<HistoryPart> {
-    let last = sqlx::query_scalar!(
-        "select id from history where id < $1 order by id desc offset $2 limit 1",
-        below,
-        SEARCHED.max(limit)
-    );
-    let last = last.fetch_optional(&mut *conn).await?;
+    // Without objects, each row counts, so the limit bounds the search.
+    let beyond = if objects.is_empty() { None } else { row_beyond(conn, below).await? };
     let patterns: Vec<String> = objects.iter().map(|object| format!("%\"{object}\"%")).collect();
     let rows = sqlx::query_as!(
         Row,
@@ -207,12 +203,12 @@ async fn part(
            order by id desc limit $4"#,
         &patterns,
         below,
-        last,
+        beyond,
         limit
     );
     let rows = rows.fetch_all(conn).await?;
     let is_full = i64::try_from(rows.len()) == Ok(limit);
-    let mut part = HistoryPart { entries: Vec::new(), rest: last.map(|last| last + 1) };
+    let mut part = HistoryPart { entries: Vec::new(), rest: beyond.map(|row| row + 1) };
     if is_full && let Some(row) = rows.last() {
         part.rest = Some(row.id);
     }
@@ -224,6 +220,16 @@ async fn part(
         part.entries.extend(entries.into_iter().rev());
     }
     Ok(part)
+}
+
+/// Returns the first row beyond a part that begins below a number; `None`: the part has the oldest row.
+async fn row_beyond(conn: &mut PgConnection, below: i64) -> Result<Option<i64>> {
+    let beyond = sqlx::query_scalar!(
+        "select id from history where id < $1 order by id desc offset $2 limit 1",
+        below,
+        SEARCHED
+    );
+    Ok(beyond.fetch_optional(conn).await?)
 }
 
 /// Returns the names of the providers that the entries are about.
