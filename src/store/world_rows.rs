@@ -95,28 +95,27 @@ pub(super) async fn all(conn: &mut PgConnection) -> Result<All> {
 
 /// Reads traits and aggregates of all providers.
 async fn memberships(conn: &mut PgConnection, providers: &mut Assembly) -> Result<()> {
-    let mut rows = sqlx::query!("select provider_id, trait_id from provider_traits order by 1, 2")
-        .fetch(&mut *conn);
+    let mut rows = sqlx::query!(
+        r#"select provider_id, array_agg(trait_id) as "traits!"
+           from provider_traits group by provider_id order by provider_id"#
+    )
+    .fetch(&mut *conn);
     while let Some(row) = rows.try_next().await? {
         let provider = providers.find("provider_traits", row.provider_id)?;
-        provider.traits.push(TraitId(row.trait_id));
+        provider.traits = row.traits.into_iter().map(TraitId).collect();
     }
     drop(rows);
-    read_aggregates(conn, providers).await
-}
-
-async fn read_aggregates(conn: &mut PgConnection, providers: &mut Assembly) -> Result<()> {
     let mut rows = sqlx::query!(
-        "select provider_id, aggregate, spelling from provider_aggregates order by 1, 2, 3"
+        r#"select provider_id, array_agg(aggregate) as "aggregates!",
+                  array_agg(spelling) as "spellings!"
+           from (select * from provider_aggregates order by provider_id, aggregate, spelling) as a
+           group by provider_id order by provider_id"#
     )
     .fetch(conn);
     while let Some(row) = rows.try_next().await? {
         let provider = providers.find("provider_aggregates", row.provider_id)?;
-        provider.aggregates.push(row.aggregate);
-        provider.spellings.push(row.spelling);
-    }
-    for row in &mut providers.rows {
-        row.spellings = shown(&row.aggregates, std::mem::take(&mut row.spellings));
+        provider.spellings = shown(&row.aggregates, row.spellings);
+        provider.aggregates = row.aggregates;
     }
     Ok(())
 }
@@ -227,10 +226,10 @@ impl Assembly {
         if self.rows.get(self.cursor).is_none_or(|row| row.id > id) {
             self.cursor = 0;
         }
-        let (_, ahead) = self.rows.split_at_mut(self.cursor);
-        let step = ahead.partition_point(|row| row.id < id);
-        self.cursor += step;
-        ahead.get_mut(step).filter(|row| row.id == id).ok_or_else(|| {
+        while self.rows.get(self.cursor).is_some_and(|row| row.id < id) {
+            self.cursor += 1;
+        }
+        self.rows.get_mut(self.cursor).filter(|row| row.id == id).ok_or_else(|| {
             Error::inconsistent(table, "provider_id", format!("{provider}: no such provider"))
         })
     }

@@ -1,5 +1,6 @@
 //! Builds a world from rows.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::catalogue::{Catalogue, Names};
@@ -20,12 +21,14 @@ impl Names {
 }
 
 impl World {
-    /// Lays out a world from all rows, in any order. A provider whose parent is not among them
-    /// is taken for a root.
-    pub fn build(catalogue: Catalogue, providers: Vec<ProviderRow>) -> Self {
+    /// Lays out a world from the rows of all providers, each once, in any order. A provider whose parent is not among
+    /// them is taken for a root.
+    pub fn build(catalogue: Catalogue, mut providers: Vec<ProviderRow>) -> Self {
         let world = Self { names: Arc::new(Names::new(catalogue)), ..Self::default() };
         let mut draft = Draft::new(world);
-        draft.change(providers.into_iter().map(|row| (row.id, Some(row))));
+        providers.sort_by_key(|row| row.id);
+        let members = providers.into_iter().map(|row| draft.admit(row)).collect();
+        draft.restructure(&BTreeSet::new(), &BTreeMap::new(), members);
         let mut world = draft.finish();
         world.by_id.shrink();
         world.by_uuid.shrink();

@@ -138,11 +138,7 @@ impl Draft {
                     }
                     self.update(slot, row);
                 }
-                (None, Some(row)) => {
-                    let parent = row.parent;
-                    let source = Source::Outside(Box::new(self.admit(row)));
-                    newcomers.push(Member { id, parent, source });
-                }
+                (None, Some(row)) => newcomers.push(self.admit(row)),
             }
         }
         if !(gone.is_empty() && moved.is_empty() && newcomers.is_empty()) {
@@ -192,15 +188,16 @@ impl Draft {
         *self.world.provider_data.get_mut(slot) = Some(next);
     }
 
-    /// Returns the data of a new provider, ready for a slot.
-    fn admit(&mut self, row: ProviderRow) -> MovedProvider {
+    /// Returns a new provider, ready for a slot.
+    pub(super) fn admit(&mut self, row: ProviderRow) -> Member {
         let row = sorted(row);
         let classes: Vec<ClassId> = row.inventories.iter().map(|it| it.class).collect();
-        MovedProvider {
+        let provider = MovedProvider {
             data: self.intern(&row, &classes),
             version: Version { generation: row.generation, updated_at: row.updated_at },
             rows: row.inventories.iter().map(|it| (it.class, InventoryEntry::from(*it))).collect(),
-        }
+        };
+        Member { id: row.id, parent: row.parent, source: Source::Outside(Box::new(provider)) }
     }
 
     fn intern(&mut self, row: &ProviderRow, classes: &[ClassId]) -> ProviderData {
