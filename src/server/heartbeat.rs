@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use uuid::Uuid;
 
 use crate::config::Config;
 use crate::http::Backend;
 use crate::http::admin::health::Verdict;
 use crate::observe::version;
-use crate::store::replicas::Heartbeat;
+use crate::store::replicas::{Heartbeat, process_id};
 use crate::store::{self, Store};
 
 /// Interval of reports.
@@ -25,7 +24,6 @@ const LAST_MAX: Duration = Duration::from_secs(2);
 pub(super) struct Reports {
     store: Store,
     backend: Arc<Backend>,
-    id: Uuid,
     name: String,
     address: String,
 }
@@ -35,7 +33,7 @@ impl Reports {
     pub(super) async fn start(store: Store, backend: Arc<Backend>, config: &Config) -> Self {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let address = config.listen.first().map_or_else(String::new, ToString::to_string);
-        let reports = Self { store, backend, id: Uuid::new_v4(), name, address };
+        let reports = Self { store, backend, name, address };
         reports.try_report("starting".to_owned(), Duration::ZERO).await;
         reports
     }
@@ -62,7 +60,7 @@ impl Reports {
     async fn report(&self, readiness: String, refresh: Duration) -> store::Result<()> {
         let connections = self.store.pool_counts().map_or(0, |(used, idle, _)| used + idle);
         let heartbeat = Heartbeat {
-            id: self.id,
+            id: process_id(),
             name: self.name.clone(),
             address: self.address.clone(),
             version: version::line(),
@@ -77,7 +75,7 @@ impl Reports {
 
     /// Removes the report of this process, which stops.
     pub(super) async fn end(&self) {
-        drop(timeout(LAST_MAX, self.store.sign_off(self.id)).await);
+        drop(timeout(LAST_MAX, self.store.sign_off(process_id())).await);
     }
 }
 

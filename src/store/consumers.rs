@@ -25,8 +25,8 @@ pub struct ConsumerFilter {
     pub user: Option<String>,
     /// The type.
     pub consumer_type: TypeFilter,
-    /// A provider on which they must have an allocation.
-    pub provider: Option<Uuid>,
+    /// Providers on one of which they must have an allocation.
+    pub providers: Option<Vec<Uuid>>,
     /// UUID after which the page starts.
     pub after: Option<Uuid>,
     /// Maximum number, in ascending order of UUIDs.
@@ -41,7 +41,7 @@ impl ConsumerFilter {
             project: None,
             user: None,
             consumer_type: TypeFilter::All,
-            provider: None,
+            providers: None,
             after: None,
             limit,
         }
@@ -94,9 +94,9 @@ async fn read(conn: &mut PgConnection, filter: &ConsumerFilter) -> sqlx::Result<
                  and (not $4 or c.consumer_type_id is not distinct from
                                 (select id from consumer_types where name = $5)
                             and ($5::text is null or c.consumer_type_id is not null))
-                 and ($6::uuid is null
+                 and ($6::uuid[] is null
                       or c.id in (select a.consumer_id from allocation_sets a
-                                  join providers p on p.id = a.provider_id where p.uuid = $6))
+                                  join providers p on p.id = a.provider_id where p.uuid = any($6)))
                  and ($7::uuid is null or c.uuid > $7)
                  and exists (select from allocation_sets a where a.consumer_id = c.id)
                order by c.uuid limit $8::bigint + 1
@@ -126,7 +126,7 @@ async fn read(conn: &mut PgConnection, filter: &ConsumerFilter) -> sqlx::Result<
         filter.user,
         of_type,
         name,
-        filter.provider,
+        filter.providers.as_deref(),
         filter.after,
         filter.limit,
         ALLOCATIONS_MAX

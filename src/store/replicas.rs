@@ -1,5 +1,7 @@
 //! The replicas that run: each writes a row every few seconds, and reads what operators have ordered.
 
+use std::sync::LazyLock;
+
 use futures_util::FutureExt;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -53,6 +55,12 @@ pub struct Replica {
     pub refuses_writes: bool,
     /// Whether it is drained.
     pub is_drained: bool,
+}
+
+/// Returns the id of this process.
+pub fn process_id() -> Uuid {
+    static ID: LazyLock<Uuid> = LazyLock::new(Uuid::new_v4);
+    *ID
 }
 
 impl Store {

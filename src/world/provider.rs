@@ -78,10 +78,14 @@ impl<'w> Provider<'w> {
 
     /// All members of its tree, each before its descendants.
     pub fn tree(&self) -> impl Iterator<Item = Provider<'w>> + use<'w> {
-        let world = self.world;
-        let root = world.place(self.slot).root;
-        let end = root.saturating_add(world.place(root).len);
-        (root..end).map(move |slot| world.occupied(slot))
+        self.root().subtree()
+    }
+
+    /// Itself and its descendants, each before its own descendants.
+    pub fn subtree(&self) -> impl Iterator<Item = Provider<'w>> + use<'w> {
+        let Self { world, slot, .. } = *self;
+        let end = slot.saturating_add(world.place(slot).len);
+        (slot..end).map(move |slot| world.occupied(slot))
     }
 
     /// Inventories, ascending by class.

@@ -15,8 +15,8 @@ use crate::support::postgres;
 
 /// The name of a provider that would end its element if a page did not escape it.
 const HOSTILE: &str = "</a><script>alert('&\"')</script>";
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
-                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+                      connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 async fn with_console() -> Berth {
     over(&postgres::database().await).await
@@ -84,17 +84,25 @@ async fn the_cloud_shows_hosts_in_their_areas_with_sums() {
     let text = page(&berth, "/ui").await;
     assert!(text.contains("<b>3</b> hosts, with <b>4</b> resource providers."), "{text}");
     assert!(text.contains(">rack r1</a> <small>2 hosts</small>"), "{text}");
-    assert!(text.contains(">in no known rack</a> <small>1 hosts</small>"), "{text}");
+    assert!(text.contains(">in no known rack</a> <small>1 host</small>"), "{text}");
     let cell = format!("<a class=\"full\" href=\"/ui/providers/{}\">cn-full <small>100 %", full.0);
     assert!(text.contains(&cell), "{text}");
     assert!(text.contains("&#60;/a&#62;&#60;script&#62;"), "{text}");
     // The sums of VCPU: used, capacity and free.
     assert!(text.contains("<td class=\"n\">8</td><td class=\"n\">24</td><td class=\"n\">16</td>"));
+    // The free memory beside a class that is full.
+    assert!(text.contains("<td class=\"n\">11,264</td><td class=\"n\">3,072</td>"), "{text}");
+    let pool = berth.host("pool", &[("DISK_GB", 1000)]).await;
+    let shares =
+        json!({"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]});
+    berth.put(&format!("/resource_providers/{}/traits", pool.0), shares).await.expect(200);
+    let text = page(&berth, "/ui").await;
+    assert!(text.contains("<b>3</b> hosts and <b>1</b> shared pool, with <b>5</b>"), "{text}");
 }
 
 #[tokio::test]
 async fn hosts_are_found_by_name_uuid_trait_aggregate_and_class() {
-    let (berth, [full, free, _], _) = cloud().await;
+    let (berth, [full, free, _], consumer) = cloud().await;
     let aggregate = "0a660000-0000-4000-8000-000000000001";
     let body = json!({"resource_provider_generation": 2, "aggregates": [aggregate]});
     berth.put(&format!("/resource_providers/{}/aggregates", free.0), body).await.expect(200);
@@ -109,8 +117,12 @@ async fn hosts_are_found_by_name_uuid_trait_aggregate_and_class() {
         ("nothing+has+this", 0),
     ] {
         let text = page(&berth, &format!("/ui?find={find}")).await;
-        assert!(text.contains(&format!("<b>{hosts}</b> hosts")), "{find}: {text}");
+        assert!(text.contains(&format!("<b>{hosts}</b> host")), "{find}: {text}");
     }
+    let text = page(&berth, "/ui?find=some-project").await;
+    assert!(text.contains("/ui/projects/some-project"), "{text}");
+    let found = berth.get(&format!("/ui?find={consumer}")).await.expect(303);
+    assert_eq!(found.headers["location"], format!("/ui/consumers/{consumer}"));
     let text = page(&berth, "/ui?by=rack&area=r1&order=fullest").await;
     assert!(text.contains("<h1>Hosts in r1</h1>"), "{text}");
     assert!(text.find("cn-full").unwrap() < text.find("cn-free").unwrap());
@@ -127,8 +139,14 @@ async fn a_provider_shows_its_tree_and_its_consumers() {
     assert!(text.contains(&format!("/ui/consumers/{consumer}")), "{text}");
     assert!(text.contains("8 VCPU, 1,024 MEMORY_MB"), "{text}");
     assert!(text.contains("/ui?find=CUSTOM_RACK_R1"), "{text}");
+    let device = berth.child("more", Some(hostile), &[("VGPU", 4)]).await;
+    let consumer = Uuid::new_v4();
+    berth.claim(consumer, None, &[(device, "VGPU", 1)]).await.expect(204);
+    // The consumers of providers below it as well.
     let text = page(&berth, &format!("/ui/providers/{}", hostile.0)).await;
     assert!(text.contains(">device</a> <small>generation 1</small>"), "{text}");
+    assert!(text.contains(&format!("/ui/consumers/{consumer}")), "{text}");
+    assert!(text.contains("1 VGPU of"), "{text}");
     let unknown = Uuid::new_v4();
     let text = berth.get(&format!("/ui/providers/{unknown}")).await.expect(404).text();
     assert!(text.contains(&format!("There is no resource provider {unknown}.")), "{text}");
@@ -172,7 +190,7 @@ async fn a_query_shows_its_candidates_and_its_explanation() {
     let text = page(&berth, "/ui/why?amount0=4").await;
     assert!(text.contains("<b>1</b> of 3 hosts fit."), "{text}");
     assert!(
-        text.contains("<h3>cn-free</h3>") && text.contains("takes 4 VCPU of 16 free"),
+        text.contains(">cn-free</a></h3>") && text.contains("takes 4 VCPU of 16 free"),
         "{text}"
     );
     assert!(text.contains("/allocation_candidates?resources=VCPU%3A4"), "{text}");
@@ -181,7 +199,12 @@ async fn a_query_shows_its_candidates_and_its_explanation() {
     assert!(text.contains("<b>0</b> of 3 hosts fit."), "{text}");
     assert!(text.contains("at most 16, on cn-free (0 of 16 used)"), "{text}");
     let wrong = berth.get("/ui/why?query=resources%3DNO_SUCH:1").await.expect(400).text();
-    assert!(wrong.contains("NO_SUCH"), "{wrong}");
+    assert!(
+        wrong.contains("NO_SUCH") && wrong.contains("resources=NO_SUCH:1</textarea>"),
+        "{wrong}"
+    );
+    let wrong = berth.get("/ui/why?query=No+valid+host+was+found").await.expect(400).text();
+    assert!(wrong.contains("This has no amounts of resources."), "{wrong}");
 }
 
 #[tokio::test]
@@ -327,7 +350,7 @@ async fn dry_run(berth: &Berth, stack: &str) -> ApiResponse {
 async fn a_plan_is_drawn_on_racks_and_hosts_with_its_groups() {
     let (berth, ..) = cloud().await;
     berth.host("cn-more", &[("VCPU", 16)]).await;
-    assert!(page(&berth, "/ui/plans").await.contains("There are no plans that you may see."));
+    assert!(page(&berth, "/ui/plans").await.contains("There are no plans yet"));
     let body =
         json!({"plan_name": HOSTILE, "stack_id": "s", "resources": stack(&["one", "two"], "host")});
     let planned = berth.planner().post("/v1/plans", body).await.expect(201).json();
@@ -363,18 +386,18 @@ async fn a_dry_run_shows_hosts_or_what_contradicts_and_writes_nothing() {
     assert!(refused.contains("diversity group apart needs 2 racks for one, two"), "{refused}");
     for (wrong, why) in [("{", "EOF while parsing"), ("[]", "it is no JSON object")] {
         let text = dry_run(&berth, wrong).await.expect(400).text();
-        assert!(text.contains(why), "{text}");
+        assert!(text.contains(why) && text.contains("<textarea name=\"stack\""), "{text}");
     }
     let other_site = berth.header("sec-fetch-site", "cross-site");
     dry_run(&other_site, "{}").await.expect(403);
-    assert!(page(&berth, "/ui/plans").await.contains("There are no plans that you may see."));
+    assert!(page(&berth, "/ui/plans").await.contains("There are no plans yet"));
 }
 
 #[tokio::test]
 async fn hosts_whose_free_capacity_nothing_can_use_are_counted_and_listed_first() {
     let (berth, [full, ..], _) = cloud().await;
     let before = page(&berth, "/ui").await;
-    assert!(before.contains("<b>1</b></a> of them a class is full"), "{before}");
+    assert!(before.contains("<b>1</b> host</a> a class is full"), "{before}");
     let list = page(&berth, "/ui?view=list&order=unusable").await;
     let first = list.split("<tr><th scope=\"row\"><a href=\"/ui/providers/").nth(1).unwrap();
     assert!(first.starts_with(&full.0.to_string()), "{list}");

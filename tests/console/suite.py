@@ -37,14 +37,14 @@ PICTURES = REPOSITORY / "docs" / "pictures"
 HOSTILE = "</title></a><script>document.title='taken'</script><b onmouseover=\"x\">&amp;'"
 LARGE, RACKS = 100_000, 2_500
 WINDOW = (1280, 900)
+NARROW = {"width": 420, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 # The pages with a picture in docs/pictures.
 PICTURED = {"large-cloud", "small-provider", "small-nothing"}
 # The size to which pictures are reduced before they are compared, and the largest mean difference of a colour: fonts
 # differ between machines, the layout does not.
 REDUCED, DIFFERENCE_MAX = (64, 45), 24.0
 BYTES_MAX = 200_000
-# Hosts of the demo, and as many storage pools as racks.
-DEMO_HOSTS = 2_050
+DEMO_HOSTS = 2_000
 STOP_MAX = 120
 
 
@@ -218,12 +218,18 @@ class Checks:
         self.check(driver.title.endswith("· Berth"), f"{name}: the title {driver.title!r}")
         messages = [it["message"] for it in driver.get_log("browser") if "Content Security" in it["message"]]
         self.check(not messages, f"{name}: the browser says {messages}")
-        width = driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
-        self.check(width <= 0, f"{name}: {width} pixels too wide")
+        self._width(driver, name)
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
+        self._width(driver, f"{name} on a telephone")
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         driver.execute_script(self._axe)
         for scheme in ("dark", "light"):
             self._axe_faults(driver, name, scheme)
         self._picture(driver, name)
+
+    def _width(self, driver, name: str) -> None:
+        width = driver.execute_script("return document.documentElement.scrollWidth - innerWidth")
+        self.check(width <= 0, f"{name}: {width} pixels too wide")
 
     def _axe_faults(self, driver, name: str, scheme: str) -> None:
         preferred = {"name": "prefers-color-scheme", "value": scheme}

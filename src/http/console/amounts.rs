@@ -20,6 +20,8 @@ pub(super) struct Amounts {
     /// The amount that can be allocated: the total without the reserved amount, times the allocation ratio.
     pub(super) capacity: i64,
     pub(super) used: i64,
+    /// The free amount of hosts on which another class is full.
+    pub(super) unusable: i64,
     /// Number of inventories of which more is used than can be allocated.
     pub(super) overcommitted: usize,
 }
@@ -34,6 +36,7 @@ impl Amounts {
             reserved: row.terms.reserved.into(),
             capacity,
             used: row.used,
+            unusable: 0,
             overcommitted: usize::from(row.used > capacity),
         }
     }
@@ -44,6 +47,7 @@ impl Amounts {
         self.reserved = self.reserved.saturating_add(other.reserved);
         self.capacity = self.capacity.saturating_add(other.capacity);
         self.used = self.used.saturating_add(other.used);
+        self.unusable = self.unusable.saturating_add(other.unusable);
         self.overcommitted += other.overcommitted;
     }
 
@@ -62,6 +66,16 @@ impl Amounts {
 
     pub(super) fn free(&self) -> Grouped {
         Grouped(self.capacity.saturating_sub(self.used))
+    }
+
+    /// Returns the ratio of the capacity to the total without the reserved amount.
+    pub(super) fn ratio(&self) -> String {
+        let available = self.total.saturating_sub(self.reserved);
+        if available <= 0 {
+            return String::new();
+        }
+        let tenths = fraction(self.capacity, available) / 10;
+        format!("{}.{:02}", tenths / 100, tenths % 100)
     }
 
     /// Returns the width of the reserved part in a bar of 1,000 units.
@@ -124,6 +138,13 @@ impl fmt::Display for Fullness {
     }
 }
 
+/// Returns amounts as a text such as `2 VCPU, 4,096 MEMORY_MB`.
+pub(super) fn amounts_text(amounts: &[(String, i64)]) -> String {
+    let texts: Vec<String> =
+        amounts.iter().map(|(class, amount)| format!("{} {class}", Grouped(*amount))).collect();
+    texts.join(", ")
+}
+
 /// A number with separators between groups of three digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Grouped(pub(super) i64);
@@ -156,7 +177,7 @@ mod tests {
     use super::{Amounts, Fullness, Grouped};
 
     fn amounts(total: i64, reserved: i64, capacity: i64, used: i64) -> Amounts {
-        Amounts { total, reserved, capacity, used, overcommitted: 0 }
+        Amounts { total, reserved, capacity, used, ..Amounts::default() }
     }
 
     #[test]

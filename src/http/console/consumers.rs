@@ -7,11 +7,10 @@ use axum::extract::State;
 use axum::http::Uri;
 use uuid::Uuid;
 
-use super::amounts::Grouped;
+use super::amounts::{Grouped, amounts_text};
 use super::context::{ConsoleCaller, Problem};
 use super::history::{self, HistorySection};
 use super::page::{FirstItems, Shell, html};
-use super::provider::amounts_text;
 use crate::http::api::extract::path_parts;
 use crate::http::api::in_turn::work_in;
 use crate::http::api::reply::Reply;
@@ -62,20 +61,20 @@ struct ProjectPage {
 }
 
 /// A consumer.
-struct Consumer {
-    uuid: Uuid,
-    kind: String,
-    project: String,
-    user: String,
-    generation: i64,
-    allocations: FirstItems<Allocation>,
+pub(super) struct Consumer {
+    pub(super) uuid: Uuid,
+    pub(super) kind: String,
+    pub(super) project: String,
+    pub(super) user: String,
+    pub(super) generation: i64,
+    pub(super) allocations: FirstItems<Allocation>,
 }
 
 /// Amounts on one provider.
-struct Allocation {
-    provider: Uuid,
-    name: String,
-    amounts: String,
+pub(super) struct Allocation {
+    pub(super) provider: Uuid,
+    pub(super) name: String,
+    pub(super) amounts: String,
 }
 
 /// The usage of the consumers of a type.
@@ -98,7 +97,7 @@ pub(super) async fn show(
     let turn = costly::turn(&app, caller.requester()).await?;
     let filter = ConsumerFilter { uuids: Some(vec![uuid]), ..ConsumerFilter::all(1) };
     let found = app.store.consumers(filter).await?.consumers.pop();
-    let history = history::read(&app, &caller, Some(uuid), &uri).await?;
+    let history = history::read(&app, &caller, &[uuid], &uri).await?;
     if found.is_none() && !history.may_have_changes() {
         return Err(missing());
     }
@@ -132,13 +131,17 @@ pub(super) async fn of_project(
     let world = app.store.world().await?;
     let work = move || {
         let last = found.consumers.last().map(|(uuid, _)| *uuid).filter(|_| found.has_more);
-        let consumers = found.consumers.into_iter();
-        let consumers = consumers.map(|it| consumer(&world, it, ALLOCATIONS_EACH)).collect();
+        let consumers = list(&world, found.consumers);
         let usages = usages.into_iter().map(usage).collect();
         let next = last.map(|uuid| format!("?after={uuid}"));
         html(&ProjectPage { shell, project, usages, consumers, next })
     };
     work_in(turn, work).await
+}
+
+/// Returns consumers for a list.
+pub(super) fn list(world: &World, found: Vec<(Uuid, ConsumerAllocations)>) -> Vec<Consumer> {
+    found.into_iter().map(|it| consumer(world, it, ALLOCATIONS_EACH)).collect()
 }
 
 fn consumer(world: &World, (uuid, held): (Uuid, ConsumerAllocations), most: usize) -> Consumer {

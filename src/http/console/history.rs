@@ -16,6 +16,10 @@ use crate::world::World;
 
 /// Maximum number of transactions on a page.
 const TRANSACTIONS_MAX: u16 = 20;
+/// Maximum number of parts of the history that are searched until one has a change.
+const PARTS_MAX: usize = 10;
+/// Maximum number of objects whose changes are searched.
+const OBJECTS_MAX: usize = 10;
 
 /// Changes on a page.
 pub(super) enum HistorySection {
@@ -27,6 +31,8 @@ pub(super) enum HistorySection {
         rows: Vec<ChangeRow>,
         /// The row of the history before which older changes are.
         older: Option<i64>,
+        /// Whether later changes were left out.
+        is_later_left_out: bool,
     },
 }
 
@@ -42,11 +48,12 @@ pub(super) struct ChangeRow {
     pub(super) user: Option<String>,
 }
 
-/// Reads the latest changes, or those before the row `before` of the query: of an object, or of all.
+/// Reads the latest changes, or those before the row `before` of the query. Without objects, the changes of all
+/// objects are read, otherwise those of the first few.
 pub(super) async fn read(
     app: &App,
     caller: &Caller,
-    object: Option<Uuid>,
+    objects: &[Uuid],
     uri: &Uri,
 ) -> Result<HistorySection, Problem> {
     if app.policy.check(caller, rule::EVENTS, None).is_err() {
@@ -55,17 +62,24 @@ pub(super) async fn read(
     if !app.store.keeps_history() {
         return Ok(HistorySection::NotRecorded);
     }
-    let below = query_of(uri)?.number("before", i64::MAX, 1..=i64::MAX)?;
-    let part = app.store.history(object, below, TRANSACTIONS_MAX).await?;
+    let before = query_of(uri)?.number("before", i64::MAX, 1..=i64::MAX)?;
+    let objects = objects.get(..OBJECTS_MAX).unwrap_or(objects);
+    let mut part = app.store.history(objects, before, TRANSACTIONS_MAX).await?;
+    for _ in 1..PARTS_MAX {
+        let Some(rest) = part.rest.filter(|_| part.entries.is_empty()) else { break };
+        part = app.store.history(objects, rest, TRANSACTIONS_MAX).await?;
+    }
     let world = app.store.known_world();
     let rows = part.entries.into_iter().map(|entry| row(&world, entry)).collect();
-    Ok(HistorySection::Shown { rows, older: part.rest })
+    let is_later_left_out = before < i64::MAX;
+    Ok(HistorySection::Shown { rows, older: part.rest, is_later_left_out })
 }
 
 impl HistorySection {
-    /// Returns whether there are changes, or may be in a part that has not been searched.
+    /// Returns whether there are changes, or may be in a part that is not shown.
     pub(super) fn may_have_changes(&self) -> bool {
-        matches!(self, Self::Shown { rows, older } if !rows.is_empty() || older.is_some())
+        matches!(self, Self::Shown { rows, older, is_later_left_out }
+            if !rows.is_empty() || older.is_some() || *is_later_left_out)
     }
 }
 

@@ -35,8 +35,9 @@ use crate::auth::policy::{operator as rule, planning};
 
 /// Creates the service of the console.
 pub(super) fn service(app: &Arc<App>) -> HttpService {
-    let open: [Route<Console>; 4] = [
+    let open: [Route<Console>; 5] = [
         route("/ui/style.css", [get::<Console, _, _>(.., None, assets::style)]),
+        route("/ui/icon.svg", [get::<Console, _, _>(.., None, assets::icon)]),
         route("/ui/live.js", [get::<Console, _, _>(.., None, assets::live)]),
         route(
             "/ui/sign-in",

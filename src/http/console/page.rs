@@ -1,6 +1,7 @@
 //! Pages: their frame, and the templates that no other file fills.
 
 use askama::Template;
+use axum::http::StatusCode;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
@@ -9,9 +10,9 @@ use super::amounts::Grouped;
 use crate::http::api::reply::Reply;
 use crate::model::Bug;
 
-/// A page loads styles and scripts from this server, sends forms to it, and nothing else.
+/// A page loads styles, scripts and an icon from this server, sends forms to it, and nothing else.
 const SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
-                               connect-src 'self'; form-action 'self'; base-uri 'none'; \
+                               img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; \
                                frame-ancestors 'none'";
 
 /// The frame of every page.
@@ -46,6 +47,11 @@ pub(super) struct SignInPage {
     pub(super) why: Option<&'static str>,
     /// Whether Keystone issues tokens.
     pub(super) has_keystone: bool,
+}
+
+/// Returns a redirection to another page.
+pub(super) fn see_other(location: &str) -> Reply {
+    Reply::no_content().status(StatusCode::SEE_OTHER).at(location)
 }
 
 /// Returns a page as a response.

@@ -1,5 +1,6 @@
 //! A provider: its tree, what shares with it, and who has allocations of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use askama::Template;
@@ -8,6 +9,7 @@ use axum::http::Uri;
 use uuid::Uuid;
 
 use super::amounts::{Amounts, Grouped};
+use super::consumers::{Consumer, list};
 use super::context::{Console, ConsoleCaller, Problem};
 use super::history::{self, HistorySection};
 use super::page::{FirstItems, Shell, html};
@@ -18,10 +20,11 @@ use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::costly;
 use crate::http::placement::spelling::dashed_uuid;
+use crate::model::Inventory;
 use crate::model::provider::InventoryRow;
 use crate::model::traits::SHARING;
-use crate::store::consumers::{ConsumerFilter, ConsumerPage};
-use crate::store::reads::ConsumerAllocations;
+use crate::planner::topology::Topology;
+use crate::store::consumers::ConsumerFilter;
 use crate::world::{Provider, World};
 
 /// Maximum numbers of providers of a tree, of sharing providers, and of consumers on the page.
@@ -45,8 +48,9 @@ struct ProviderPage {
     name: String,
     uuid: Uuid,
     root: Option<ProviderLink>,
+    rack: Option<Arc<str>>,
     tree: FirstItems<ProviderCard>,
-    sharing: Vec<ProviderLink>,
+    sharing: Vec<ProviderCard>,
     consumers: Consumers,
     history: HistorySection,
 }
@@ -65,9 +69,9 @@ struct ProviderCard {
 }
 
 /// A link to the page of a provider.
-pub(super) struct ProviderLink {
-    pub(super) name: String,
-    pub(super) uuid: Uuid,
+struct ProviderLink {
+    name: String,
+    uuid: Uuid,
 }
 
 /// An inventory.
@@ -78,22 +82,14 @@ struct InventoryLine {
     units: String,
 }
 
-/// Consumers with allocations of the provider.
+/// Consumers with allocations of the provider or of those below it.
 enum Consumers {
     /// The caller may not see them.
     Hidden,
     Shown {
-        rows: Vec<ConsumerRow>,
+        rows: Vec<Consumer>,
         has_more: bool,
     },
-}
-
-/// A consumer.
-struct ConsumerRow {
-    uuid: Uuid,
-    kind: String,
-    project: String,
-    amounts: String,
 }
 
 /// `GET /ui/providers/{uuid}`
@@ -107,82 +103,66 @@ pub(super) async fn show(
     let missing = || Problem::not_found(format!("There is no resource provider {uuid}."));
     let uuid = dashed_uuid(&uuid).ok_or_else(missing)?;
     let world = app.store.world().await?;
-    if world.provider(uuid).is_none() {
-        return Err(missing());
-    }
+    let provider = world.provider(uuid).ok_or_else(missing)?;
+    let subtree: Vec<Uuid> = provider.subtree().map(|it| it.uuid()).take(PROVIDERS_MAX).collect();
     let may_see_consumers = app.policy.check(&caller, rule::CONSUMERS, None).is_ok();
     let turn = costly::turn(&app, caller.requester()).await?;
     let consumers = if may_see_consumers {
-        let filter = ConsumerFilter { provider: Some(uuid), ..ConsumerFilter::all(CONSUMERS_MAX) };
-        consumers_of(app.store.consumers(filter).await?, uuid)
+        let providers = Some(subtree.clone());
+        let filter = ConsumerFilter { providers, ..ConsumerFilter::all(CONSUMERS_MAX) };
+        let found = app.store.consumers(filter).await?;
+        Consumers::Shown { rows: list(&world, found.consumers), has_more: found.has_more }
     } else {
         Consumers::Hidden
     };
-    let history = history::read(&app, &caller, Some(uuid), &uri).await?;
+    let history = history::read(&app, &caller, &subtree, &uri).await?;
+    let racks_by_names = app.options.planner.host_names;
     let work = move || -> Result<Reply, Problem> {
         let provider =
             world.provider(uuid).ok_or_else(|| Problem::internal("a provider is gone"))?;
-        Ok(html(&page(shell, &world, provider, consumers, history)))
+        let root = provider.root();
+        let card = |it| card(&world, &it, &provider);
+        Ok(html(&ProviderPage {
+            name: provider.name().to_owned(),
+            uuid,
+            root: (root != provider).then(|| link(&root)),
+            rack: Topology::of(&world, racks_by_names).location(&root).rack,
+            tree: FirstItems::of(PROVIDERS_MAX, root.tree().count(), root.tree().map(card)),
+            sharing: sharing_with(&world, &root).map(card).collect(),
+            consumers,
+            history,
+            shell,
+        }))
     };
     work_in::<Console, _>(turn, work).await?
 }
 
-fn consumers_of(page: ConsumerPage, provider: Uuid) -> Consumers {
-    let row = |(uuid, it): (Uuid, ConsumerAllocations)| {
-        let held = it.providers.iter().find(|held| held.provider == provider);
-        ConsumerRow {
-            uuid,
-            kind: it.consumer_type.unwrap_or_else(|| "unknown".to_owned()),
-            project: it.project,
-            amounts: amounts_text(held.map_or(&[][..], |held| &held.resources)),
-        }
-    };
-    Consumers::Shown {
-        rows: page.consumers.into_iter().map(row).collect(),
-        has_more: page.has_more,
-    }
-}
-
-/// Returns amounts as a text such as `2 VCPU, 4,096 MEMORY_MB`.
-pub(super) fn amounts_text(amounts: &[(String, i64)]) -> String {
-    let texts: Vec<String> =
-        amounts.iter().map(|(class, amount)| format!("{} {class}", Grouped(*amount))).collect();
-    texts.join(", ")
-}
-
-fn page(
-    shell: Shell,
-    world: &World,
-    provider: Provider<'_>,
-    consumers: Consumers,
-    history: HistorySection,
-) -> ProviderPage {
-    let root = provider.root();
-    let count = provider.tree().count();
+/// Returns the providers outside of the tree of a root that share with it.
+fn sharing_with<'w>(
+    world: &'w World,
+    root: &Provider<'w>,
+) -> impl Iterator<Item = Provider<'w>> + use<'w> {
+    let root = *root;
     let sharing = world.signature_of(root.slot()).into_iter().flat_map(|id| world.sharing_with(id));
-    let mut sharing: Vec<u32> = sharing.collect();
-    sharing.sort_unstable();
-    sharing.dedup();
+    let sharing: BTreeSet<u32> = sharing.collect();
     let sharing = sharing.into_iter().filter_map(|slot| world.at(slot));
-    let sharing = sharing.filter(|it| it.root() != root).take(SHARING_MAX);
-    ProviderPage {
-        name: provider.name().to_owned(),
-        uuid: provider.uuid(),
-        root: (root != provider).then(|| link(&root)),
-        tree: FirstItems::of(
-            PROVIDERS_MAX,
-            count,
-            provider.tree().map(|it| card(world, &it, &provider)),
-        ),
-        sharing: sharing.map(|it| link(&it)).collect(),
-        consumers,
-        history,
-        shell,
-    }
+    sharing.filter(move |it| it.root() != root).take(SHARING_MAX)
 }
 
 fn link(provider: &Provider<'_>) -> ProviderLink {
     ProviderLink { name: provider.name().to_owned(), uuid: provider.uuid() }
+}
+
+/// Returns the limits of an allocation as a text. The text is empty without limits.
+fn units(terms: &Inventory) -> String {
+    let limits = [
+        ("at least", terms.min_unit, terms.min_unit > 1),
+        ("at most", terms.max_unit, terms.max_unit < terms.total),
+        ("in steps of", terms.step_size, terms.step_size > 1),
+    ];
+    let limits = limits.into_iter().filter(|(.., is_limit)| *is_limit);
+    let texts = limits.map(|(text, units, _)| format!("{text} {}", Grouped(units.into())));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 fn card(world: &World, provider: &Provider<'_>, requested: &Provider<'_>) -> ProviderCard {
@@ -193,12 +173,7 @@ fn card(world: &World, provider: &Provider<'_>, requested: &Provider<'_>) -> Pro
             name: world.name_of_class(row.class).to_owned(),
             amounts: Amounts::of(&row),
             ratio: terms.allocation_ratio,
-            units: format!(
-                "{} to {} in steps of {}",
-                Grouped(terms.min_unit.into()),
-                Grouped(terms.max_unit.into()),
-                Grouped(terms.step_size.into())
-            ),
+            units: units(&terms),
         }
     };
     let mut traits: Vec<String> =

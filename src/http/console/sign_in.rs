@@ -7,7 +7,7 @@ use axum::http::{StatusCode, header};
 
 use super::context::{Console, Problem};
 use super::form::{Form, check_origin};
-use super::page::{Shell, SignInPage, html};
+use super::page::{Shell, SignInPage, html, see_other};
 use super::session::{Site, set_cookie};
 use crate::auth::keystone::{Credentials, Domain, Scope, Secret, User};
 use crate::http::api::dialect::context;
@@ -49,7 +49,7 @@ pub(super) async fn submit(
         }
     };
     if let Some(token) = token {
-        return Ok(see_other(&next, &set_cookie(site, &token)));
+        return Ok(see_other(&next).header(header::SET_COOKIE, &set_cookie(site, &token)));
     }
     let why = Some("Keystone does not accept this name, password or scope.");
     let page = SignInPage { shell, next, why, has_keystone: site.has_keystone };
@@ -60,12 +60,8 @@ pub(super) async fn submit(
 pub(super) async fn sign_out(request: Request) -> Result<Reply, Problem> {
     check_origin(request.headers())?;
     let site = &context::<Console>(request.extensions())?.facts;
-    Ok(see_other(&format!("{}/sign-in", site.base), &set_cookie(site, "")))
-}
-
-fn see_other(location: &str, cookie: &str) -> Reply {
-    let reply = Reply::no_content().status(StatusCode::SEE_OTHER);
-    reply.at(location).header(header::SET_COOKIE, cookie)
+    let reply = see_other(&format!("{}/sign-in", site.base));
+    Ok(reply.header(header::SET_COOKIE, &set_cookie(site, "")))
 }
 
 impl Form {

@@ -81,7 +81,7 @@ fn filter(query: &Query) -> Result<ConsumerFilter, Problem> {
             Some(unknown) if unknown == "unknown" => TypeFilter::Unknown,
             Some(name) => TypeFilter::Named(name),
         },
-        provider: uuid("provider")?,
+        providers: uuid("provider")?.map(|uuid| vec![uuid]),
         after: uuid("marker")?,
         limit: limit.into(),
     })

@@ -1,6 +1,7 @@
 //! Reads the history of an object.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use sqlx::PgConnection;
@@ -71,19 +72,16 @@ impl Store {
         self.primary().options().history_days.is_some()
     }
 
-    /// Returns the latest changes in rows below a number: of an object, or of all. At most `limit` rows are read, each
-    /// with changes of a transaction, and a bounded number is searched.
+    /// Returns the latest changes of some objects in rows below a number; without objects, the changes of all. At most
+    /// `limit` rows are read, each with changes of a transaction, and a bounded number is searched.
     ///
     /// # Errors
     /// The database is unavailable, or a row is damaged.
-    pub async fn history(
-        &self,
-        object: Option<Uuid>,
-        below: i64,
-        limit: u16,
-    ) -> Result<HistoryPart> {
+    pub async fn history(&self, objects: &[Uuid], below: i64, limit: u16) -> Result<HistoryPart> {
+        let objects: Arc<[Uuid]> = objects.into();
         let part = self.read(move |conn| {
-            async move { Ok(part(conn, object.as_slice(), below, limit.into()).await) }.boxed()
+            let objects = Arc::clone(&objects);
+            async move { Ok(part(conn, &objects, below, limit.into()).await) }.boxed()
         });
         part.await?.map_err(Error::settled)
     }

@@ -10,8 +10,9 @@ use axum::extract::State;
 use axum::http::Uri;
 
 use self::parameters::Parameters;
+use self::survey::Wanted;
 use super::context::{ConsoleCaller, Problem};
-use super::page::{Shell, html};
+use super::page::{Shell, html, see_other};
 use crate::http::api::reply::Reply;
 use crate::http::app::App;
 use crate::http::operator::costly;
@@ -28,6 +29,10 @@ pub(super) async fn show(
     let query = query_of(&uri)?;
     let parameters = Parameters::of(&query)?;
     let world = app.store.world().await?;
+    // A UUID of nothing else may be that of a consumer.
+    if let Wanted::Consumer(uuid) = Wanted::of(&parameters.find, &world) {
+        return Ok(see_other(&format!("{}/consumers/{uuid}", shell.base)));
+    }
     let racks_by_names = app.options.planner.host_names;
     let work = move || {
         let topology = Topology::of(&world, racks_by_names);

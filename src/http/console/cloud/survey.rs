@@ -1,5 +1,6 @@
 //! The hosts of a cloud that match, with their sums. A host is a tree of providers.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use crate::world::{Provider, World};
 
 /// Number of digits to which numbers in names are filled up for sorting.
 const WIDTH: usize = 10;
+/// Minimum used fraction at which a class counts as full: what is left rarely suffices for an instance.
+const FULL: Permille = 950;
 /// Minimum free fraction that counts as unusable.
 const UNUSABLE: Permille = 500;
 
@@ -25,6 +28,8 @@ pub(super) enum Wanted {
     Provider(Uuid),
     /// A provider in an aggregate.
     Aggregate(Uuid),
+    /// An allocation of a consumer, if it is one: its page has them.
+    Consumer(Uuid),
     /// A provider with a trait.
     Trait(TraitId),
     /// A provider with an inventory of a class.
@@ -32,15 +37,20 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// Interprets a text: a UUID of a provider or of an aggregate, the name of a trait or of a class, or a part of
-    /// the name of a provider.
+    /// Interprets a text: a UUID of a provider, of an aggregate or of a consumer, the name of a trait or of a class,
+    /// or a part of the name of a provider.
     pub(super) fn of(text: &str, world: &World) -> Self {
         if text.is_empty() {
             return Self::Anything;
         }
         if let Ok(uuid) = Uuid::try_parse(text) {
-            let is_provider = world.provider(uuid).is_some();
-            return if is_provider { Self::Provider(uuid) } else { Self::Aggregate(uuid) };
+            return if world.provider(uuid).is_some() {
+                Self::Provider(uuid)
+            } else if world.aggregate(uuid).is_some() {
+                Self::Aggregate(uuid)
+            } else {
+                Self::Consumer(uuid)
+            };
         }
         if let Some(id) = world.trait_id(text) {
             return Self::Trait(id);
@@ -57,6 +67,7 @@ impl Wanted {
             Self::Name(text) => provider.name().to_lowercase().contains(text),
             Self::Provider(uuid) => provider.uuid() == *uuid,
             Self::Aggregate(uuid) => provider.aggregates().contains(uuid),
+            Self::Consumer(_) => false,
             Self::Trait(id) => provider.traits().contains(id),
             Self::Class(id) => provider.inventory(*id).is_some(),
         }
@@ -127,6 +138,8 @@ pub(super) struct Host {
     pub(super) class: Option<ClassId>,
     /// The free fraction of its emptiest class, if another class is full: servers that need both cannot use it.
     pub(super) unusable: Permille,
+    /// Whether all inventories of its tree are shared with other trees.
+    pub(super) is_pool: bool,
 }
 
 /// The hosts that match.
@@ -134,6 +147,8 @@ pub(super) struct Host {
 pub(super) struct Survey {
     /// The hosts, ascending by slot.
     pub(super) hosts: Vec<Host>,
+    /// Number of them that are pools.
+    pub(super) pools: usize,
     /// Number of providers in their trees.
     pub(super) providers: usize,
     /// Number of hosts with a full class and at least half of another class free.
@@ -167,16 +182,25 @@ pub(super) fn merge(into: &mut BTreeMap<ClassId, Amounts>, from: &[(ClassId, Amo
 /// Surveys the hosts that match. The fullness of a host is that of `class`, or of its fullest class.
 pub(super) fn survey(
     world: &World,
+    topology: &Topology,
     class: Option<ClassId>,
     matches: impl Fn(&Provider<'_>) -> bool,
 ) -> Survey {
     let mut survey = Survey::default();
     for root in world.trees().filter(|root| matches(root)) {
-        let sums = sums(&root);
+        let mut sums = sums(&root);
         let filled = sums.iter().filter_map(|(id, amounts)| Some((amounts.fullness()?, *id)));
         let filled: Vec<(Permille, ClassId)> = filled.collect();
         let unusable = unusable(&filled);
         survey.unusable += usize::from(unusable >= UNUSABLE);
+        if unusable > 0 {
+            let is_free = |amounts: &Amounts| amounts.fullness().is_some_and(|it| it < FULL);
+            for (_, amounts) in sums.iter_mut().filter(|(_, amounts)| is_free(amounts)) {
+                amounts.unusable = amounts.free().0;
+            }
+        }
+        let is_pool = is_pool(&root, topology);
+        survey.pools += usize::from(is_pool);
         // The first of several equally full classes.
         let chosen = filled.iter().filter(|(_, id)| class.is_none_or(|class| class == *id));
         let fullest = chosen.copied().rev().max_by_key(|(fullness, _)| *fullness);
@@ -185,6 +209,7 @@ pub(super) fn survey(
             fullness: fullest.map(|(fullness, _)| fullness),
             class: fullest.map(|(_, class)| class),
             unusable,
+            is_pool,
         });
         survey.providers += root.tree().count();
         merge(&mut survey.classes, &sums);
@@ -192,11 +217,17 @@ pub(super) fn survey(
     survey
 }
 
+/// Returns whether all inventories of a tree are those of sharing providers.
+fn is_pool(root: &Provider<'_>, topology: &Topology) -> bool {
+    let is_own = |it: &Provider<'_>| !topology.is_shared(it) && it.inventories().next().is_some();
+    root.tree().any(|it| topology.is_shared(&it)) && !root.tree().any(|it| is_own(&it))
+}
+
 /// Returns the free fraction of the emptiest class of a host, if another class is full.
 fn unusable(filled: &[(Permille, ClassId)]) -> Permille {
     let fullness = || filled.iter().map(|(fullness, _)| *fullness);
     match (fullness().min(), fullness().max()) {
-        (Some(emptiest), Some(WHOLE..)) => WHOLE.saturating_sub(emptiest),
+        (Some(emptiest), Some(FULL..)) => WHOLE.saturating_sub(emptiest),
         _ => 0,
     }
 }
@@ -251,6 +282,13 @@ pub(super) fn areas(
     areas.into_iter().collect()
 }
 
+/// Returns the mean fullness of hosts; pools do not count. `None`: no host has any capacity.
+pub(super) fn mean_fullness(hosts: &[Host]) -> Option<Permille> {
+    let filled = hosts.iter().filter(|host| !host.is_pool).filter_map(|host| host.fullness);
+    let (sum, count) = filled.fold((0, 0), |(sum, count), it| (sum + u64::from(it), count + 1));
+    Permille::try_from(sum.checked_div(count)?).ok()
+}
+
 /// Returns a text in whose order numbers ascend: `r2` comes before `r10`.
 fn natural(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + WIDTH);
@@ -293,24 +331,22 @@ impl ListOrder {
         match self {
             Self::Name => hosts.sort_unstable_by_key(name),
             Self::Fullest => {
-                hosts.sort_unstable_by_key(|it| (std::cmp::Reverse(it.fullness), it.slot));
+                hosts.sort_unstable_by_key(|it| (Reverse(it.fullness), it.slot));
             }
             // Hosts without any capacity are neither full nor empty.
             Self::Emptiest => {
                 hosts.sort_unstable_by_key(|it| (it.fullness.is_none(), it.fullness, it.slot));
             }
             Self::Unusable => {
-                hosts.sort_unstable_by_key(|it| (std::cmp::Reverse(it.unusable), it.slot));
+                let key = |it: &Host| (Reverse(it.unusable), Reverse(it.fullness), it.slot);
+                hosts.sort_unstable_by_key(key);
             }
         }
     }
 
     /// Sorts areas by name, or by the mean fullness of their hosts. [`Area::Elsewhere`] comes last.
     pub(super) fn sort_areas(self, areas: &mut [(Area, Vec<Host>)]) {
-        let mean = |hosts: &[Host]| {
-            let sum: u64 = hosts.iter().filter_map(|host| host.fullness).map(u64::from).sum();
-            sum / (hosts.len() as u64).max(1)
-        };
+        let mean = |hosts: &[Host]| mean_fullness(hosts).map_or(0, u64::from);
         areas.sort_by_cached_key(|(area, hosts)| {
             let by = match self {
                 Self::Name => 0,
@@ -318,7 +354,7 @@ impl ListOrder {
                 Self::Emptiest => mean(hosts),
                 Self::Unusable => {
                     let unusable = hosts.iter().filter(|host| host.unusable >= UNUSABLE);
-                    u64::MAX - unusable.count() as u64
+                    u64::MAX - ((unusable.count() as u64) << 32) - mean(hosts)
                 }
             };
             (*area == Area::Elsewhere, by, natural(&area.name()))

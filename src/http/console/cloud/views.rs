@@ -6,8 +6,8 @@ use askama::Template;
 
 use super::parameters::{Parameters, name_of};
 use super::survey::{
-    Area, Grouping, Host, ListOrder, Survey, Wanted, areas, condition, merge, sums, survey,
-    usual_grouping,
+    Area, Grouping, Host, ListOrder, Survey, Wanted, areas, condition, mean_fullness, merge, sums,
+    survey, usual_grouping,
 };
 use crate::http::console::amounts::{Amounts, Fullness, Grouped};
 use crate::http::console::context::Problem;
@@ -20,8 +20,9 @@ use crate::world::World;
 const LISTED: usize = 50;
 /// Number of hosts on a page of areas; an area is not split unless it has more.
 const DRAWN: usize = 600;
-/// Maximum number of areas on a page.
+/// Maximum numbers of areas on a page, and at a glance.
 const AREAS_MAX: usize = 60;
+const TILES_MAX: usize = 300;
 /// Maximum number of classes in the table and in the form.
 const ROWS_MAX: usize = 100;
 /// Maximum number of classes in the heading of an area, or in the row of a host.
@@ -34,6 +35,7 @@ pub(super) struct CloudPage {
     shell: Shell,
     /// The values of the form.
     find: String,
+    class: String,
     area: Option<String>,
     classes_known: Vec<Choice>,
     groupings: Vec<Choice>,
@@ -47,8 +49,11 @@ pub(super) struct CloudPage {
     /// The number of hosts whose free capacity nothing can use, and the link to their list.
     unusable: Option<(Grouped, String)>,
     hosts: Grouped,
+    pools: Grouped,
     providers: Grouped,
     classes: FirstItems<ClassRow>,
+    /// All areas at a glance.
+    overview: FirstItems<AreaTile>,
     areas: Vec<AreaBlock>,
     list: Vec<HostRow>,
     pager: Pager,
@@ -67,11 +72,19 @@ pub(super) struct ClassRow {
     amounts: Amounts,
 }
 
+/// An area, with the mean fullness of its hosts.
+pub(super) struct AreaTile {
+    name: String,
+    link: String,
+    fullness: Fullness,
+}
+
 /// An area with its hosts.
 pub(super) struct AreaBlock {
     title: String,
     link: String,
     hosts: Grouped,
+    pools: Grouped,
     classes: Vec<ClassRow>,
     cells: Vec<Cell>,
     /// Number of hosts that are not drawn.
@@ -113,16 +126,20 @@ pub(super) fn page(
         };
     let wanted = Wanted::of(&parameters.find, world);
     let area = parameters.by.zip(parameters.area.as_deref());
-    let mut survey = survey(world, class, condition(&wanted, area, topology));
+    let mut survey = survey(world, topology, class, condition(&wanted, area, topology));
     let by = parameters.by.unwrap_or_else(|| usual_grouping(world, &survey.hosts, topology));
     let view = View { world, parameters, class, base: &shell.base };
-    let (pager, list, blocks) = if parameters.is_list {
-        let (pager, list) = view.list(&mut survey);
-        (pager, list, Vec::new())
+    let mut list = Vec::new();
+    let (mut overview, mut blocks) = (FirstItems::of(0, 0, std::iter::empty()), Vec::new());
+    let pager;
+    if parameters.is_list {
+        (pager, list) = view.list(&mut survey);
     } else {
-        let (pager, blocks) = view.areas(&survey, by, topology);
-        (pager, Vec::new(), blocks)
-    };
+        let mut areas = areas(world, &survey.hosts, by, topology);
+        parameters.order.sort_areas(&mut areas);
+        overview = view.overview(by, &areas);
+        (pager, blocks) = view.areas(by, &areas);
+    }
     let other_view = Parameters { is_list: !parameters.is_list, page: 1, ..parameters.clone() };
     let without_area = Parameters { area: None, page: 1, is_list: false, ..parameters.clone() };
     let by_unusable =
@@ -132,6 +149,7 @@ pub(super) fn page(
     Ok(CloudPage {
         unusable,
         find: parameters.find.clone(),
+        class: parameters.class.clone(),
         area: parameters.area.clone(),
         classes_known: view.class_choices(&survey.classes),
         groupings: choices(Some(by), &Grouping::ALL),
@@ -140,9 +158,11 @@ pub(super) fn page(
         other_view: view.link(&other_view),
         without_area: view.link(&without_area),
         found: meaning(&wanted),
-        hosts: Grouped::count(survey.hosts.len()),
+        hosts: Grouped::count(survey.hosts.len() - survey.pools),
+        pools: Grouped::count(survey.pools),
         providers: Grouped::count(survey.providers),
         classes: view.all_rows(&survey.classes),
+        overview,
         areas: blocks,
         list,
         pager,
@@ -153,7 +173,7 @@ pub(super) fn page(
 /// Returns how the text to find was understood.
 fn meaning(wanted: &Wanted) -> Option<&'static str> {
     Some(match wanted {
-        Wanted::Anything => return None,
+        Wanted::Anything | Wanted::Consumer(_) => return None,
         Wanted::Name(_) => "with a provider whose name contains",
         Wanted::Provider(_) => "with the provider",
         Wanted::Aggregate(_) => "with a provider in the aggregate",
@@ -247,10 +267,28 @@ impl View<'_> {
         (self.pager(pages), hosts.filter_map(row).collect())
     }
 
+    /// Returns the first areas at a glance.
+    fn overview(&self, by: Grouping, areas: &[(Area, Vec<Host>)]) -> FirstItems<AreaTile> {
+        let tile = |(area, hosts): &(Area, Vec<Host>)| AreaTile {
+            name: title(by, area),
+            link: self.area_link(by, area),
+            fullness: Fullness(mean_fullness(hosts)),
+        };
+        FirstItems::of(TILES_MAX, areas.len(), areas.iter().map(tile))
+    }
+
+    fn area_link(&self, by: Grouping, area: &Area) -> String {
+        self.link(&Parameters {
+            by: Some(by),
+            area: Some(area.name()),
+            is_list: true,
+            page: 1,
+            ..self.parameters.clone()
+        })
+    }
+
     /// Returns one page of the areas, with their hosts.
-    fn areas(&self, survey: &Survey, by: Grouping, topology: &Topology) -> (Pager, Vec<AreaBlock>) {
-        let mut areas = areas(self.world, &survey.hosts, by, topology);
-        self.parameters.order.sort_areas(&mut areas);
+    fn areas(&self, by: Grouping, areas: &[(Area, Vec<Host>)]) -> (Pager, Vec<AreaBlock>) {
         let pages = pages(areas.iter().map(|(_, hosts)| hosts.len()));
         let of_page = pages.get(self.parameters.page.saturating_sub(1)).cloned().unwrap_or(0..0);
         let blocks = areas.get(of_page).unwrap_or_default();
@@ -265,25 +303,24 @@ impl View<'_> {
         }
         let mut drawn = hosts.to_vec();
         self.parameters.order.sort(self.world, &mut drawn);
-        let link = Parameters {
-            by: Some(by),
-            area: Some(area.name()),
-            is_list: true,
-            page: 1,
-            ..self.parameters.clone()
-        };
-        let kind = name_of(by, &Grouping::ALL);
+        let pools = hosts.iter().filter(|host| host.is_pool).count();
         AreaBlock {
-            title: match area {
-                Area::Elsewhere => format!("in no known {kind}"),
-                Area::Named(_) | Area::Aggregate(_) => format!("{kind} {}", area.name()),
-            },
-            link: self.link(&link),
-            hosts: Grouped::count(hosts.len()),
+            title: title(by, area),
+            link: self.area_link(by, area),
+            hosts: Grouped::count(hosts.len() - pools),
+            pools: Grouped::count(pools),
             classes: self.rows(classes),
             cells: drawn.iter().take(DRAWN).filter_map(|host| self.cell(host)).collect(),
             more: hosts.len().checked_sub(DRAWN).filter(|it| *it > 0).map(Grouped::count),
         }
+    }
+}
+
+fn title(by: Grouping, area: &Area) -> String {
+    let kind = name_of(by, &Grouping::ALL);
+    match area {
+        Area::Elsewhere => format!("in no known {kind}"),
+        Area::Named(_) | Area::Aggregate(_) => format!("{kind} {}", area.name()),
     }
 }
 

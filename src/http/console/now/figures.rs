@@ -13,6 +13,9 @@ pub(super) struct Figures {
     /// Processors in use.
     pub(super) processors: Option<f64>,
     pub(super) resident_bytes: Option<f64>,
+    pub(super) requests_per_second: f64,
+    /// 5xx per second.
+    pub(super) failed_per_second: f64,
     /// The busiest first.
     pub(super) routes: Vec<Route>,
     pub(super) claims: Claims,
@@ -82,11 +85,14 @@ impl Figures {
             })
             .collect();
         turns.sort_by(|one, other| one.kind.cmp(&other.kind));
+        let routes = change.routes();
         let pool = now.sum("berth_database_pool_connections", &[("state", "used")]);
         Self {
             processors: change.rate_if_known("process_cpu_seconds_total"),
             resident_bytes: gauge("process_resident_memory_bytes"),
-            routes: change.routes(),
+            requests_per_second: routes.iter().map(|it| it.timing.per_second).sum(),
+            failed_per_second: routes.iter().map(|it| it.failed_per_second).sum(),
+            routes,
             claims: Claims {
                 written_per_second: change.rate("berth_claims_total", &[("outcome", "written")]),
                 refused_per_second: change.rate("berth_claims_total", &[("outcome", "refused")]),

@@ -25,7 +25,7 @@ use crate::http::app::App;
 use crate::http::operator::costly;
 use crate::http::operator::refused::rfc_3339;
 use crate::observe::metrics;
-use crate::store::replicas::Replica;
+use crate::store::replicas::{Replica, process_id};
 
 /// Maximum numbers of routes and of refusals on the page.
 const ROUTES_MAX: usize = 20;
@@ -59,6 +59,8 @@ struct RefusalRow {
     id: String,
     at: String,
     request: String,
+    /// The detail of the response; `None`: it had no candidates.
+    error: Option<String>,
     status: u16,
     project: String,
 }
@@ -73,7 +75,7 @@ pub(super) async fn show(
     let may = |rule| app.policy.check(&caller, rule, None).is_ok();
     let replicas = if may(rule::MEMBERS) { Some(app.store.replicas().await?) } else { None };
     let may_see_refusals = may(rule::REFUSED);
-    let history = history::read(&app, &caller, None, &uri).await?;
+    let history = history::read(&app, &caller, &[], &uri).await?;
     let known = Arc::clone(&app);
     let work = move || {
         let page = NowPage {
@@ -108,6 +110,7 @@ fn refusals(app: &App) -> Vec<RefusalRow> {
         id: it.request_id.clone(),
         at: rfc_3339(it.at),
         request: format!("{} {}", it.method, it.path),
+        error: it.error.clone(),
         status: it.status,
         project: it.project.clone().unwrap_or_default(),
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use crate::http::console::provider::amounts_text;
+use crate::http::console::amounts::amounts_text;
 use crate::planner::draft::Draft;
 use crate::planner::stack::{Group, Stack};
 use crate::planner::topology::Topology;

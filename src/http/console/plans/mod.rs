@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -71,13 +72,22 @@ struct PlanPage {
     drawing: Drawing,
 }
 
-/// The result of a dry run.
+/// The page of a dry run.
 #[derive(Template)]
 #[template(path = "console/dry_run.html")]
 struct DryRunPage {
     shell: Shell,
     form: StackForm,
-    result: Result<Found, Explanation>,
+    result: DryRun,
+}
+
+/// The result of a dry run.
+enum DryRun {
+    Found(Found),
+    /// There are no hosts for the stack.
+    NoHosts(Explanation),
+    /// The stack is not valid.
+    Wrong(String),
 }
 
 /// A placement that a dry run found.
@@ -139,7 +149,7 @@ pub(super) async fn show(
     work.await.map_err(failed)
 }
 
-/// `POST /ui/plans`: chooses hosts for a stack, and writes nothing.
+/// `POST /ui/plans`: chooses hosts for a stack, and writes nothing. A wrong stack leads to the form with the reason.
 pub(super) async fn try_stack(
     State(app): State<Arc<App>>,
     shell: Shell,
@@ -151,7 +161,23 @@ pub(super) async fn try_stack(
     let caller = Arc::clone(caller::<Console>(&parts.extensions)?);
     let form = Form::parse(&intake::read_at_most(FORM_MAX, body, &app.options).await?)?;
     let form = stack_form(&form)?;
-    let scope = scope(&app, &caller);
+    let (result, status) = match Box::pin(dry_run(&app, &planning, &caller, &form)).await {
+        Ok(result) => (result, StatusCode::OK),
+        Err(problem) if problem.status == StatusCode::BAD_REQUEST => {
+            (DryRun::Wrong(problem.detail), problem.status)
+        }
+        Err(problem) => return Err(problem),
+    };
+    Ok(html(&DryRunPage { shell, form, result }).status(status))
+}
+
+async fn dry_run(
+    app: &App,
+    planning: &Planning,
+    caller: &Caller,
+    form: &StackForm,
+) -> Result<DryRun, Problem> {
+    let scope = scope(app, caller);
     let new = NewPlan {
         name: "dry run".to_owned(),
         stack_id: Uuid::new_v4().to_string(),
@@ -167,12 +193,11 @@ pub(super) async fn try_stack(
     let late = "too many plans of the project are in progress; retry later";
     let _turn = turn_within::<Console>(&app.planned, requester, timeout_max, late).await?;
     let terms = Terms { budget, dry_run: true, alternatives: 0, requester };
-    let result = match planning.create(new, terms).await {
-        Ok(planned) => Ok(found(&app, &planning, planned, &caller).await?),
-        Err(Failure::NoPlaces(why)) => Err(why),
-        Err(failure) => return Err(failed(failure)),
-    };
-    Ok(html(&DryRunPage { shell, form, result }))
+    match planning.create(new, terms).await {
+        Ok(planned) => Ok(DryRun::Found(found(app, planning, planned, caller).await?)),
+        Err(Failure::NoPlaces(why)) => Ok(DryRun::NoHosts(why)),
+        Err(failure) => Err(failed(failure)),
+    }
 }
 
 async fn found(

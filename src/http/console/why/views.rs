@@ -10,15 +10,16 @@ use crate::http::console::amounts::{Amounts, Grouped, Permille, fraction};
 use crate::http::console::context::Problem;
 use crate::http::console::page::Shell;
 use crate::http::operator::views::refused::RefusedDetails;
-use crate::http::operator::views::{Closest, Condition, Explanation};
+use crate::http::operator::views::{Amount, Closest, Condition, Explanation};
 use crate::http::placement::allocation_candidates::unknown;
 use crate::search::{Candidate, Next, Request, find};
 use crate::world::World;
 
 /// Maximum number of classes that the form suggests.
 const CLASSES_MAX: usize = 500;
-/// Maximum number of candidates on the page.
-const CANDIDATES_MAX: usize = 12;
+/// Maximum numbers of hosts with candidates on the page, and of candidates that are read for them.
+const HOSTS_MAX: usize = 12;
+const CANDIDATES_MAX: usize = 1000;
 /// Maximum number of pauses of the search: about a tenth of a second.
 const PAUSES_MAX: usize = 100;
 
@@ -30,7 +31,9 @@ pub(super) struct QueryPage {
     form: Form,
     /// The names of all classes.
     classes: Vec<String>,
-    found: Option<Found>,
+    /// The reason why the question is wrong.
+    pub(super) problem: Option<String>,
+    pub(super) found: Option<Found>,
 }
 
 /// The page of requests that the server has kept.
@@ -55,7 +58,7 @@ struct Kept {
 pub(super) struct Found {
     funnel: Funnel,
     candidates: Vec<CandidateCard>,
-    /// Whether there may be more candidates.
+    /// Whether there may be candidates on more hosts.
     has_more: bool,
     /// The query in a readable form, and the URL of the same query to the Placement API.
     query: String,
@@ -73,14 +76,16 @@ struct FunnelStep {
     condition: Condition,
     /// The share of hosts that are left.
     width: Permille,
-    /// The host that comes closest to an amount.
-    closest: Option<String>,
+    /// The lack of an amount on hosts that it rules out.
+    lack: String,
 }
 
-/// A candidate.
+/// The candidates on a host, of which the first is shown.
 pub(super) struct CandidateCard {
-    host: String,
+    host: Option<(String, Uuid)>,
     providers: Vec<Share>,
+    /// Number of candidates on the host that were read.
+    ways: usize,
 }
 
 /// The amounts that a candidate takes from a provider.
@@ -99,12 +104,12 @@ struct Taken {
 }
 
 impl QueryPage {
-    pub(super) fn new(shell: Shell, form: Form, world: &World, found: Option<Found>) -> Self {
+    pub(super) fn new(shell: Shell, form: Form, world: &World) -> Self {
         let mut classes: Vec<String> =
             world.catalogue().classes.values().map(|entry| entry.name.clone()).collect();
         classes.sort_unstable();
         classes.truncate(CLASSES_MAX);
-        Self { shell, form, classes, found }
+        Self { shell, form, classes, problem: None, found: None }
     }
 }
 
@@ -135,10 +140,15 @@ impl Funnel {
         let hosts = count(explanation.hosts);
         let step = |condition: &Condition| FunnelStep {
             width: if hosts > 0 { fraction(count(condition.left), hosts) } else { 0 },
-            closest: condition.amount.as_ref().and_then(|it| it.closest.as_ref()).map(closest),
+            lack: condition.amount.as_ref().map_or_else(String::new, lack),
             condition: condition.clone(),
         };
-        Self { steps: explanation.conditions.iter().map(step).collect(), explanation }
+        // The step that combines conditions matters only where it rules out hosts.
+        let matters = |it: &&Condition| it.providers.is_some() || it.ruled_out > 0;
+        Self {
+            steps: explanation.conditions.iter().filter(matters).map(step).collect(),
+            explanation,
+        }
     }
 }
 
@@ -146,7 +156,15 @@ fn count(count: usize) -> i64 {
     Grouped::count(count).0
 }
 
-/// Describes the host that comes closest to an amount.
+/// Describes the number of hosts without a class, and the host on which most of it is available.
+fn lack(it: &Amount) -> String {
+    let without = Some(it.without_inventory).filter(|count| *count > 0);
+    let without =
+        without.map(|count| format!("{} without {}", Grouped::count(count), it.resource_class));
+    let closest = it.closest.as_ref().map(closest);
+    without.into_iter().chain(closest).collect::<Vec<_>>().join("; ")
+}
+
 fn closest(it: &Closest) -> String {
     let (host, available, capacity, used) =
         (&it.host, Grouped(it.available), Grouped(it.capacity), Grouped(it.used));
@@ -158,7 +176,7 @@ fn closest(it: &Closest) -> String {
     }
 }
 
-/// Returns the first candidates of a request, and whether there may be more.
+/// Returns the first hosts with candidates for a request, and whether there may be more.
 ///
 /// # Errors
 /// The request names something unknown.
@@ -166,20 +184,26 @@ pub(super) fn candidates(
     world: &Arc<World>,
     mut request: Request,
 ) -> Result<(Vec<CandidateCard>, bool), Problem> {
-    let most = request.limit.map_or(CANDIDATES_MAX, |limit| limit.min(CANDIDATES_MAX));
-    request.limit = Some(most);
+    request.limit = Some(CANDIDATES_MAX);
     let mut search =
         find(Arc::clone(world), &request).map_err(|name| Problem::from(unknown(name)))?;
-    let (mut cards, mut pauses) = (Vec::new(), 0);
+    let (mut cards, mut pauses, mut found) = (Vec::<CandidateCard>::new(), 0, 0);
     loop {
         match search.next_candidate() {
-            Next::Found(candidate) => cards.push(card(world, candidate)),
+            Next::Found(candidate) => {
+                found += 1;
+                let card = card(world, candidate);
+                if let Some(known) = cards.iter_mut().find(|it| it.host == card.host) {
+                    known.ways += 1;
+                } else if cards.len() < HOSTS_MAX {
+                    cards.push(card);
+                } else {
+                    return Ok((cards, true));
+                }
+            }
             Next::Paused if pauses < PAUSES_MAX => pauses += 1,
             Next::Paused => return Ok((cards, true)),
-            Next::Exhausted => {
-                let has_more = cards.len() == most;
-                return Ok((cards, has_more));
-            }
+            Next::Exhausted => return Ok((cards, found == CANDIDATES_MAX)),
         }
     }
 }
@@ -188,7 +212,8 @@ fn card(world: &World, candidate: Candidate<'_>) -> CandidateCard {
     let mut host = None;
     let mut providers = Vec::new();
     for (provider, taken) in candidate.allocations() {
-        host.get_or_insert_with(|| provider.root().name().to_owned());
+        let root = provider.root();
+        host.get_or_insert_with(|| (root.name().to_owned(), root.uuid()));
         let amounts = taken.iter().map(|(class, amount)| {
             let inventory = provider.inventory(*class);
             let amounts = inventory.map_or_else(Amounts::default, |row| Amounts::of(&row));
@@ -202,5 +227,5 @@ fn card(world: &World, candidate: Candidate<'_>) -> CandidateCard {
         let amounts = amounts.collect();
         providers.push(Share { name: provider.name().to_owned(), uuid: provider.uuid(), amounts });
     }
-    CandidateCard { host: host.unwrap_or_default(), providers }
+    CandidateCard { host, providers, ways: 1 }
 }
