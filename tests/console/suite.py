@@ -266,6 +266,8 @@ class Checks:
             seen.append(active.get_attribute("href") or active.get_attribute("name"))
             if "/ui/providers/" in (seen[-1] or ""):
                 break
+            if (seen[-1] or "").endswith("#hosts"):
+                active.send_keys(Keys.ENTER)
         self.check("find" in seen, f"keyboard: never at the field to find: {seen}")
         self.check("/ui/providers/" in (seen[-1] or ""), f"keyboard: never at a host: {seen}")
         driver.switch_to.active_element.send_keys(Keys.ENTER)

@@ -6,7 +6,7 @@ import time
 
 from exchange import Answer, ask
 from gate import Gate, Holding, answering, cut_short, hanging_up, living, only, refusing, slow
-from scene import TIMEOUT_SECONDS, Case, beyond_the_reference
+from scene import AMPLE_SECONDS, TIMEOUT_SECONDS, Case, beyond_the_reference
 
 PROVIDERS = "/resource_providers"
 # What an answer may take beside the time that Keystone is given. On a busy machine everything takes its
@@ -15,8 +15,6 @@ MARGIN_SECONDS = 6
 TOGETHER = 50
 # About so many tokens that nobody has seen is Keystone asked at once.
 STRANGERS_AT_ONCE = 32
-# Time for a real Keystone to answer many at once on a busy machine.
-AMPLE_SECONDS = 30
 
 
 class Gated(Case):
@@ -41,6 +39,7 @@ class Gated(Case):
     @contextlib.contextmanager
     def fresh(self, name: str, **options):
         """A server of this test alone."""
+        options = {"keystone_timeout": TIMEOUT_SECONDS} | options
         with self.scene.source.start(name, **self.scene.gated() | options) as server:
             yield server
             self.assertTrue(server.is_running(), server.tail())
@@ -256,16 +255,16 @@ class OwnToken(Gated):
 
     @beyond_the_reference("it fails")
     def test_it_is_used_to_its_end_when_none_other_is_given(self):
-        with self.fresh("not-renewing") as server:
-            with self.gate.behaving(living(8)):
-                self.assertEqual(200, self.ask(self.new_token(), server).status)
+        with self.fresh("not-renewing", keystone_timeout=AMPLE_SECONDS) as server:
+            first, token, last = (self.new_token() for _ in range(3))
+            with self.gate.behaving(living(16)):
+                self.assertEqual(200, self.ask(first, server).status)
             # In the last quarter of its life, another one is asked for.
-            token, last = self.new_token(), self.new_token()
             with self.gate.behaving(only("is_login", answering(500))):
-                time.sleep(6)
+                time.sleep(12)
                 self.assertEqual(200, self.ask(token, server).status)
                 self.assertEqual(200, self.ask(last, server).status)
-                time.sleep(3)
+                time.sleep(5)
                 self.unavailable(self.new_token(), server)
             self.assertEqual(200, self.ask(self.new_token(), server).status)
 

@@ -22,7 +22,7 @@ const LISTED: usize = 50;
 const DRAWN: usize = 600;
 /// Maximum numbers of areas on a page, and at a glance.
 const AREAS_MAX: usize = 60;
-const TILES_MAX: usize = 300;
+const TILES_MAX: usize = 100;
 /// Maximum number of classes in the table and in the form.
 const ROWS_MAX: usize = 100;
 /// Maximum number of classes in the heading of an area, or in the row of a host.
