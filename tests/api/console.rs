@@ -111,6 +111,7 @@ async fn hosts_are_found_by_name_uuid_trait_aggregate_and_class() {
         ("CN-", 2),
         (uuid.as_str(), 1),
         ("CUSTOM_RACK_R1", 2),
+        ("custom_rack_r1", 2),
         (aggregate, 1),
         ("VGPU", 1),
         ("%3Cscript", 1),
@@ -197,7 +198,7 @@ async fn a_query_shows_its_candidates_and_its_explanation() {
     let nothing = "/ui/why?query=resources%3DVCPU:17%26required%3DCUSTOM_RACK_R1";
     let text = page(&berth, nothing).await;
     assert!(text.contains("<b>0</b> of 3 hosts fit."), "{text}");
-    assert!(text.contains("at most 16, on cn-free (0 of 16 used)"), "{text}");
+    assert!(text.contains("at most 16 in a provider of cn-free (0 of 16 used)"), "{text}");
     let wrong = berth.get("/ui/why?query=resources%3DNO_SUCH:1").await.expect(400).text();
     assert!(
         wrong.contains("NO_SUCH") && wrong.contains("resources=NO_SUCH:1</textarea>"),
@@ -205,6 +206,7 @@ async fn a_query_shows_its_candidates_and_its_explanation() {
     );
     let wrong = berth.get("/ui/why?query=No+valid+host+was+found").await.expect(400).text();
     assert!(wrong.contains("This has no amounts of resources."), "{wrong}");
+    berth.get("/ui/why?class0=VGPU&amount0=").await.expect(400);
 }
 
 #[tokio::test]
@@ -224,6 +226,10 @@ async fn a_query_that_found_nothing_is_shown_by_its_id() {
     assert!(text.contains("/allocation_candidates?resources=VCPU:17"), "{text}");
     assert!(text.contains("<b>0</b> of 3 hosts fit."), "{text}");
     berth.get("/ui/why?query=req-unknown").await.expect(404);
+    let elsewhere = "/ui/why?query=req-unknown&path=/allocation_candidates?resources%3DVCPU:17";
+    let text = page(&berth, elsewhere).await;
+    assert!(text.contains("This replica has not kept the request"), "{text}");
+    assert!(text.contains("<b>0</b> of 3 hosts fit."), "{text}");
 }
 
 #[tokio::test]
@@ -397,8 +403,8 @@ async fn a_dry_run_shows_hosts_or_what_contradicts_and_writes_nothing() {
 async fn hosts_whose_free_capacity_nothing_can_use_are_counted_and_listed_first() {
     let (berth, [full, ..], _) = cloud().await;
     let before = page(&berth, "/ui").await;
-    assert!(before.contains("<b>1</b> host</a> a class is full"), "{before}");
-    let list = page(&berth, "/ui?view=list&order=unusable").await;
+    assert!(before.contains("<b>1</b> host</a> a class is full while another is free"), "{before}");
+    let list = page(&berth, "/ui?view=list&order=stranded").await;
     let first = list.split("<tr><th scope=\"row\"><a href=\"/ui/providers/").nth(1).unwrap();
     assert!(first.starts_with(&full.0.to_string()), "{list}");
 }

@@ -21,7 +21,7 @@ pub(super) struct Amounts {
     pub(super) capacity: i64,
     pub(super) used: i64,
     /// The free amount of hosts on which another class is full.
-    pub(super) unusable: i64,
+    pub(super) stranded: i64,
     /// Number of inventories of which more is used than can be allocated.
     pub(super) overcommitted: usize,
 }
@@ -36,7 +36,7 @@ impl Amounts {
             reserved: row.terms.reserved.into(),
             capacity,
             used: row.used,
-            unusable: 0,
+            stranded: 0,
             overcommitted: usize::from(row.used > capacity),
         }
     }
@@ -47,7 +47,7 @@ impl Amounts {
         self.reserved = self.reserved.saturating_add(other.reserved);
         self.capacity = self.capacity.saturating_add(other.capacity);
         self.used = self.used.saturating_add(other.used);
-        self.unusable = self.unusable.saturating_add(other.unusable);
+        self.stranded = self.stranded.saturating_add(other.stranded);
         self.overcommitted += other.overcommitted;
     }
 
@@ -133,6 +133,8 @@ impl fmt::Display for Fullness {
         match self.0 {
             None => to.write_str("–"),
             Some(MOST) => to.write_str("over"),
+            // Rounded, but what is not full is not shown as full.
+            Some(fullness @ ..WHOLE) => write!(to, "{} %", ((fullness + 5) / 10).min(99)),
             Some(fullness) => write!(to, "{} %", fullness / 10),
         }
     }

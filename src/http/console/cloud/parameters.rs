@@ -166,7 +166,7 @@ mod tests {
                 "colour is not one of the parameters find, class, by, area, order, view, page.",
             ),
             ("by=row", "by must be one of rack, cluster, zone, aggregate, not row."),
-            ("order=size", "order must be one of name, fullest, emptiest, unusable, not size."),
+            ("order=size", "order must be one of name, fullest, emptiest, stranded, not size."),
             ("view=globe", "view must be map or list, not globe."),
             ("area=r1", "area needs by, which says what kind of area it is."),
         ] {

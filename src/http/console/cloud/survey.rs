@@ -15,8 +15,6 @@ use crate::world::{Provider, World};
 const WIDTH: usize = 10;
 /// Minimum used fraction at which a class counts as full: what is left rarely suffices for an instance.
 const FULL: Permille = 950;
-/// Minimum free fraction that counts as unusable.
-const UNUSABLE: Permille = 500;
 
 /// The condition that a host has to meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +50,11 @@ impl Wanted {
                 Self::Consumer(uuid)
             };
         }
-        if let Some(id) = world.trait_id(text) {
+        let name = text.to_uppercase();
+        if let Some(id) = world.trait_id(&name) {
             return Self::Trait(id);
         }
-        match world.class_id(text) {
+        match world.class_id(&name) {
             Some(id) => Self::Class(id),
             None => Self::Name(text.to_lowercase()),
         }
@@ -137,7 +136,7 @@ pub(super) struct Host {
     /// The class of this fullness.
     pub(super) class: Option<ClassId>,
     /// The free fraction of its emptiest class, if another class is full: servers that need both cannot use it.
-    pub(super) unusable: Permille,
+    pub(super) stranded: Permille,
     /// Whether all inventories of its tree are shared with other trees.
     pub(super) is_pool: bool,
 }
@@ -151,8 +150,8 @@ pub(super) struct Survey {
     pub(super) pools: usize,
     /// Number of providers in their trees.
     pub(super) providers: usize,
-    /// Number of hosts with a full class and at least half of another class free.
-    pub(super) unusable: usize,
+    /// Number of hosts with a full class and another that is not full.
+    pub(super) stranded: usize,
     /// The sums of each class.
     pub(super) classes: BTreeMap<ClassId, Amounts>,
 }
@@ -169,6 +168,12 @@ pub(super) fn sums(root: &Provider<'_>) -> Vec<(ClassId, Amounts)> {
         }
         is_same
     });
+    let is_full = |amounts: &Amounts| amounts.fullness().is_some_and(|it| it >= FULL);
+    if sums.iter().any(|(_, amounts)| is_full(amounts)) {
+        for (_, amounts) in sums.iter_mut().filter(|(_, amounts)| !is_full(amounts)) {
+            amounts.stranded = amounts.free().0;
+        }
+    }
     sums
 }
 
@@ -188,17 +193,11 @@ pub(super) fn survey(
 ) -> Survey {
     let mut survey = Survey::default();
     for root in world.trees().filter(|root| matches(root)) {
-        let mut sums = sums(&root);
+        let sums = sums(&root);
         let filled = sums.iter().filter_map(|(id, amounts)| Some((amounts.fullness()?, *id)));
         let filled: Vec<(Permille, ClassId)> = filled.collect();
-        let unusable = unusable(&filled);
-        survey.unusable += usize::from(unusable >= UNUSABLE);
-        if unusable > 0 {
-            let is_free = |amounts: &Amounts| amounts.fullness().is_some_and(|it| it < FULL);
-            for (_, amounts) in sums.iter_mut().filter(|(_, amounts)| is_free(amounts)) {
-                amounts.unusable = amounts.free().0;
-            }
-        }
+        let stranded = stranded(&filled);
+        survey.stranded += usize::from(stranded > 0);
         let is_pool = is_pool(&root, topology);
         survey.pools += usize::from(is_pool);
         // The first of several equally full classes.
@@ -208,7 +207,7 @@ pub(super) fn survey(
             slot: root.slot(),
             fullness: fullest.map(|(fullness, _)| fullness),
             class: fullest.map(|(_, class)| class),
-            unusable,
+            stranded,
             is_pool,
         });
         survey.providers += root.tree().count();
@@ -224,10 +223,10 @@ fn is_pool(root: &Provider<'_>, topology: &Topology) -> bool {
 }
 
 /// Returns the free fraction of the emptiest class of a host, if another class is full.
-fn unusable(filled: &[(Permille, ClassId)]) -> Permille {
+fn stranded(filled: &[(Permille, ClassId)]) -> Permille {
     let fullness = || filled.iter().map(|(fullness, _)| *fullness);
     match (fullness().min(), fullness().max()) {
-        (Some(emptiest), Some(FULL..)) => WHOLE.saturating_sub(emptiest),
+        (Some(emptiest @ ..FULL), Some(FULL..)) => WHOLE - emptiest,
         _ => 0,
     }
 }
@@ -312,8 +311,8 @@ pub(super) enum ListOrder {
     Name,
     Fullest,
     Emptiest,
-    /// By the free capacity that a full class makes unusable.
-    Unusable,
+    /// By the free capacity that a full class makes stranded.
+    Stranded,
 }
 
 impl ListOrder {
@@ -322,7 +321,7 @@ impl ListOrder {
         (Self::Name, "name", "by name"),
         (Self::Fullest, "fullest", "fullest first"),
         (Self::Emptiest, "emptiest", "emptiest first"),
-        (Self::Unusable, "unusable", "unusable free capacity first"),
+        (Self::Stranded, "stranded", "stranded capacity first"),
     ];
 
     /// Sorts hosts.
@@ -337,8 +336,8 @@ impl ListOrder {
             Self::Emptiest => {
                 hosts.sort_unstable_by_key(|it| (it.fullness.is_none(), it.fullness, it.slot));
             }
-            Self::Unusable => {
-                let key = |it: &Host| (Reverse(it.unusable), Reverse(it.fullness), it.slot);
+            Self::Stranded => {
+                let key = |it: &Host| (Reverse(it.stranded), Reverse(it.fullness), it.slot);
                 hosts.sort_unstable_by_key(key);
             }
         }
@@ -352,9 +351,9 @@ impl ListOrder {
                 Self::Name => 0,
                 Self::Fullest => u64::MAX - mean(hosts),
                 Self::Emptiest => mean(hosts),
-                Self::Unusable => {
-                    let unusable = hosts.iter().filter(|host| host.unusable >= UNUSABLE);
-                    u64::MAX - ((unusable.count() as u64) << 32) - mean(hosts)
+                Self::Stranded => {
+                    let stranded = hosts.iter().filter(|host| host.stranded > 0);
+                    u64::MAX - ((stranded.count() as u64) << 32) - mean(hosts)
                 }
             };
             (*area == Area::Elsewhere, by, natural(&area.name()))

@@ -47,7 +47,7 @@ pub(super) struct CloudPage {
     /// The meaning of the text to find, if there is one.
     found: Option<&'static str>,
     /// The number of hosts whose free capacity nothing can use, and the link to their list.
-    unusable: Option<(Grouped, String)>,
+    stranded: Option<(Grouped, String)>,
     hosts: Grouped,
     pools: Grouped,
     providers: Grouped,
@@ -142,12 +142,12 @@ pub(super) fn page(
     }
     let other_view = Parameters { is_list: !parameters.is_list, page: 1, ..parameters.clone() };
     let without_area = Parameters { area: None, page: 1, is_list: false, ..parameters.clone() };
-    let by_unusable =
-        Parameters { order: ListOrder::Unusable, is_list: true, page: 1, ..parameters.clone() };
-    let unusable = Some(survey.unusable).filter(|count| *count > 0).map(Grouped::count);
-    let unusable = unusable.map(|count| (count, view.link(&by_unusable)));
+    let by_stranded =
+        Parameters { order: ListOrder::Stranded, is_list: true, page: 1, ..parameters.clone() };
+    let stranded = Some(survey.stranded).filter(|count| *count > 0).map(Grouped::count);
+    let stranded = stranded.map(|count| (count, view.link(&by_stranded)));
     Ok(CloudPage {
-        unusable,
+        stranded,
         find: parameters.find.clone(),
         class: parameters.class.clone(),
         area: parameters.area.clone(),

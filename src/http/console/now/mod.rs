@@ -30,6 +30,8 @@ use crate::store::replicas::{Replica, process_id};
 /// Maximum numbers of routes and of refusals on the page.
 const ROUTES_MAX: usize = 20;
 const REFUSALS_MAX: usize = 15;
+/// Maximum length of a path that a link repeats, for a replica that has not kept the request.
+const LINKED_MAX: usize = 2000;
 
 /// The page.
 #[derive(Template)]
@@ -58,7 +60,8 @@ struct Activity {
 struct RefusalRow {
     id: String,
     at: String,
-    request: String,
+    method: String,
+    path: String,
     /// The detail of the response; `None`: it had no candidates.
     error: Option<String>,
     status: u16,
@@ -109,7 +112,8 @@ fn refusals(app: &App) -> Vec<RefusalRow> {
     let row = |it: &Arc<Refused>| RefusalRow {
         id: it.request_id.clone(),
         at: rfc_3339(it.at),
-        request: format!("{} {}", it.method, it.path),
+        method: it.method.to_string(),
+        path: it.path.clone(),
         error: it.error.clone(),
         status: it.status,
         project: it.project.clone().unwrap_or_default(),

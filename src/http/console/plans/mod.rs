@@ -235,7 +235,8 @@ fn stack_form(form: &Form) -> Result<StackForm, Problem> {
 /// Parses the resources of a stack, or the body of `POST /v1/plans` with them.
 fn resources(text: &str) -> Result<Object, Problem> {
     let wrong = |why: &str| Problem::bad_request(format!("The stack is not valid: {why}"));
-    let value: Value = serde_json::from_str(text).map_err(|error| wrong(&error.to_string()))?;
+    let value: Value =
+        serde_json::from_str(text).map_err(|error| wrong(&format!("no JSON: {error}")))?;
     let Value::Object(mut stack) = value else { return Err(wrong("it is no JSON object")) };
     match stack.shift_remove("resources") {
         None => Ok(stack),

@@ -16,6 +16,8 @@ const USUAL: [&str; AMOUNTS] = ["VCPU", "MEMORY_MB", "DISK_GB", ""];
 pub(super) struct Form {
     /// A query, a line of a log with one, or the id of a request.
     pub(super) query: String,
+    /// The path of the request with the id, for a replica that has not kept it.
+    pub(super) path: String,
     /// A class and an amount each.
     pub(super) amounts: Vec<(String, String)>,
     pub(super) required: String,
@@ -42,7 +44,7 @@ impl Form {
         let classes: Vec<String> = (0..AMOUNTS).map(|nth| format!("class{nth}")).collect();
         let amounts: Vec<String> = (0..AMOUNTS).map(|nth| format!("amount{nth}")).collect();
         let is_known = |name: &str| {
-            ["query", "required", "member_of"].contains(&name)
+            ["query", "path", "required", "member_of"].contains(&name)
                 || classes.iter().chain(&amounts).any(|known| known == name)
         };
         if let Some(name) = query.names().find(|name| !is_known(name)) {
@@ -59,6 +61,7 @@ impl Form {
         });
         Ok(Self {
             query: text("query")?,
+            path: text("path")?,
             amounts: pairs.collect::<Result<_, Problem>>()?,
             required: text("required")?,
             member_of: text("member_of")?,

@@ -39,7 +39,13 @@ pub(super) async fn show(
     uri: Uri,
 ) -> Result<Reply, Problem> {
     let form = Form::of(&query_of(&uri)?)?;
-    match answer(&app, &caller, &shell, external_url, &form).await {
+    let is_empty = uri.query().is_none_or(str::is_empty);
+    let answered = if !is_empty && form.question() == Question::Nothing {
+        Err(Problem::bad_request(NO_QUERY))
+    } else {
+        answer(&app, &caller, &shell, external_url, &form).await
+    };
+    match answered {
         Err(problem) if problem.status == StatusCode::BAD_REQUEST => {
             let world = app.store.world().await?;
             let mut page = QueryPage::new(shell, form, &world);
@@ -69,6 +75,10 @@ async fn answer(
             let now = app.now();
             let status = app.refused.status(now).ok_or_else(refused::turned_off)?;
             let (found, _) = app.refused.with_id(&id, refused::SHOWN_MAX, now);
+            if found.is_empty() && form.path.contains('?') {
+                let form = Form { query: form.path.clone(), ..form };
+                return Box::pin(answer(app, caller, &shell, external_url, &form)).await;
+            }
             if found.is_empty() {
                 return Err(refused::unknown(&id, &status).into());
             }

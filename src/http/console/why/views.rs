@@ -169,9 +169,12 @@ fn closest(it: &Closest) -> String {
     let (host, available, capacity, used) =
         (&it.host, Grouped(it.available), Grouped(it.capacity), Grouped(it.used));
     match it.limit_value {
-        None => format!("at most {available}, on {host} ({used} of {capacity} used)"),
+        None => {
+            format!("at most {available} in a provider of {host} ({used} of {capacity} used)")
+        }
         Some(value) => {
-            format!("at most {available}, on {host} ({} is {})", it.limit, Grouped(value))
+            let limit = &it.limit;
+            format!("at most {available} in a provider of {host} ({limit} is {})", Grouped(value))
         }
     }
 }
