@@ -451,7 +451,7 @@ async fn the_console_shows_changes_of_an_object_and_the_latest_of_all() {
 async fn a_page_searches_a_part_of_the_history_and_links_to_the_rest() {
     let berth = berth_with_console().await;
     let host = berth.host("cn", &[("VCPU", 8)]).await;
-    let later = "insert into history (entries) select '[]' from generate_series(1, 100000)";
+    let later = "insert into history (entries) select '[]' from generate_series(1, 30000)";
     sqlx::query(later).execute(&mut berth.session().await).await.unwrap();
     let path = format!("/ui/providers/{}", host.0);
     let text = berth.get(&path).await.expect(200).text();

@@ -74,8 +74,8 @@ impl Amounts {
         if available <= 0 {
             return String::new();
         }
-        let tenths = fraction(self.capacity, available) / 10;
-        format!("{}.{:02}", tenths / 100, tenths % 100)
+        let hundredths = fraction(self.capacity, available) / 10;
+        format!("{}.{:02}", hundredths / 100, hundredths % 100)
     }
 
     /// Returns the width of the reserved part in a bar of 1,000 units.

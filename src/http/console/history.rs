@@ -16,7 +16,7 @@ use crate::world::World;
 
 /// Maximum number of transactions on a page.
 const TRANSACTIONS_MAX: u16 = 20;
-/// Maximum number of parts of the history that are searched until one has a change.
+/// Maximum number of parts of the history that are searched for older changes, until one has a change.
 const PARTS_MAX: usize = 10;
 /// Maximum number of objects whose changes are searched.
 const OBJECTS_MAX: usize = 10;
@@ -65,13 +65,14 @@ pub(super) async fn read(
     let before = query_of(uri)?.number("before", i64::MAX, 1..=i64::MAX)?;
     let objects = objects.get(..OBJECTS_MAX).unwrap_or(objects);
     let mut part = app.store.history(objects, before, TRANSACTIONS_MAX).await?;
-    for _ in 1..PARTS_MAX {
+    let is_later_left_out = before < i64::MAX;
+    let parts = if is_later_left_out { PARTS_MAX } else { 1 };
+    for _ in 1..parts {
         let Some(rest) = part.rest.filter(|_| part.entries.is_empty()) else { break };
         part = app.store.history(objects, rest, TRANSACTIONS_MAX).await?;
     }
     let world = app.store.known_world();
     let rows = part.entries.into_iter().map(|entry| row(&world, entry)).collect();
-    let is_later_left_out = before < i64::MAX;
     Ok(HistorySection::Shown { rows, older: part.rest, is_later_left_out })
 }
 
