@@ -226,6 +226,7 @@ async fn a_query_that_found_nothing_is_shown_by_its_id() {
     assert!(text.contains("/allocation_candidates?resources=VCPU:17"), "{text}");
     assert!(text.contains("<b>0</b> of 3 hosts fit."), "{text}");
     berth.get("/ui/why?query=req-unknown").await.expect(404);
+    berth.get("/ui/why?query=req-unknown&path=req-other?").await.expect(404);
     let elsewhere = "/ui/why?query=req-unknown&path=/allocation_candidates?resources%3DVCPU:17";
     let text = page(&berth, elsewhere).await;
     assert!(text.contains("This replica has not kept the request"), "{text}");

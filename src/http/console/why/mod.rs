@@ -75,7 +75,7 @@ async fn answer(
             let now = app.now();
             let status = app.refused.status(now).ok_or_else(refused::turned_off)?;
             let (found, _) = app.refused.with_id(&id, refused::SHOWN_MAX, now);
-            if found.is_empty() && form.path.contains('?') {
+            if found.is_empty() && form.path.contains('?') && form.path != form.query {
                 let form = Form { query: form.path.clone(), ..form };
                 return Box::pin(answer(app, caller, &shell, external_url, &form)).await;
             }
